@@ -1,0 +1,93 @@
+/* Where the arithmetic runs: one struct of operations a backend, one opened device, rows made resident on it.
+ *
+ * Everything above (data, quant, index) calls these operations and never a kernel; everything below (backend/cpu,
+ * backend/cuda) sees pointers and sizes and never a corpus or an index. The rule that makes backends simple: rows are in
+ * ascending order of id, so "smaller id" is "smaller row number", and a hit is one 64-bit key (base/topk.h). */
+#ifndef BACKEND_BACKEND_H
+#define BACKEND_BACKEND_H
+
+#include "base/mem.h"
+#include "base/thread.h"
+
+struct backend;  /* a backend's own opened device */
+struct resident; /* a backend's own form of rows made ready for search */
+
+/* n packed vectors as they are stored: row i at data + i * dim * element bytes. */
+struct rows {
+    const void *data;
+    int64_t n, dim;
+    enum vic_dtype dtype;
+    enum vic_metric metric;
+    /* Cosine only, else NULL. norms[i] is the row's norm; 0: a zero row; negative: the row was scaled by an exact power
+     * of two before its norm was taken (docs/numerics.md), and its scores need the same scaling. */
+    const float *norms;
+    const int64_t *ids; /* ascending; NULL: the row number is the id */
+};
+
+/* Vectors on their way in: conversion, check and norms in one pass over them. */
+struct ingest {
+    const struct vic_matrix *source; /* host memory; dtype and place resolved, stride_bytes not 0 */
+    const char *what;                /* "row" or "query", for sentences */
+    int64_t first;                   /* number of the first one, for sentences */
+    enum vic_dtype dtype;            /* stored type */
+    void *rows;                      /* out: source->rows packed vectors, or scattered by `places`; NULL: check only */
+    const uint32_t *places;          /* vector i goes to slot places[i]; NULL: slot i */
+    float *norms;                    /* out, by slot; NULL: not wanted */
+};
+
+struct search_call {
+    const struct vic_matrix *queries; /* dtype and place resolved, stride_bytes not 0; at least one */
+    int64_t k;                        /* search: hits a query. score: ids a query */
+    const uint64_t *filter;           /* bit i: row i may answer; NULL: all may. Host memory */
+    enum vic_path path;               /* 0: the backend chooses */
+    void *stream;                     /* a GPU's */
+    struct vic_search_stats *stats;   /* never NULL; zeroed by the caller */
+};
+
+/* Bytes that residency costs, beside the rows themselves, for a plan. */
+struct resident_plan {
+    uint64_t workspace_bytes; /* host */
+    uint64_t device_bytes;
+};
+
+struct backend_ops {
+    const char *name; /* "cpu", "cuda" */
+    /* Fills a device's description, also when it cannot be used; ordinal counts devices of this backend from 0 and
+     * VIC_NOT_FOUND ends the list. */
+    enum vic_status (*describe)(int ordinal, struct vic_device_info *info);
+    enum vic_status (*open)(int ordinal, int threads, struct mem *host, struct mem *device, struct backend **backend);
+    void (*close)(struct backend *backend);
+    struct thread_pool *(*pool)(struct backend *backend); /* for parallel work above; may be NULL */
+    /* Host vectors in; only the CPU backend has it. The sentence names row and column of the first bad element. */
+    enum vic_status (*ingest)(struct backend *backend, const struct ingest *ingest);
+    enum vic_status (*plan)(const struct backend *backend, const struct rows *shape, struct resident_plan *plan);
+    /* Makes rows searchable and all workspaces. The pointers in `rows` stay valid until detach. */
+    enum vic_status (*attach)(struct backend *backend, const struct rows *rows, struct resident **resident);
+    void (*detach)(struct resident *resident);
+    /* The three questions. Any number of threads at once; nothing is allocated. */
+    enum vic_status (*search)(struct resident *resident, const struct search_call *call, const struct vic_hits *hits);
+    enum vic_status (*within)(struct resident *resident, const struct search_call *call, float score,
+                              const struct vic_ranges *ranges);
+    /* row numbers (nq * call->k of them, UINT32_MAX: unused slot) instead of ids */
+    enum vic_status (*score)(struct resident *resident, const struct search_call *call, const uint32_t *rows, float *scores);
+};
+
+extern const struct backend_ops cpu_backend;
+
+/* The backends there are, best first, ended by NULL. */
+extern const struct backend_ops *const backend_list[];
+
+/* An opened device: the CPU always (ingest is its work), and the backend that searches, which may be the same. */
+struct vic_device {
+    struct mem host, device;
+    const struct backend_ops *host_ops, *ops;
+    struct backend *host_backend, *backend;
+    struct vic_device_info info;
+};
+
+/* options resolved by options_take. */
+enum vic_status device_open(const struct vic_device_options *options, struct vic_device **device);
+void device_free(struct vic_device *device);
+enum vic_status device_info(const struct vic_device *device, struct vic_device_info *info);
+
+#endif

@@ -1,0 +1,57 @@
+/* The container: one file of named, aligned, checksummed sections. docs/format.md is the specification.
+ *
+ * Writing is all or nothing: a temporary file in the same folder, fsync, rename, fsync of the folder, under a lock that
+ * dies with its owner. Reading trusts nothing: every count and offset is held against the file's size before use.
+ * This file knows bytes and names; what the sections of an index mean is index/sections.c's. */
+#ifndef INDEX_FILE_H
+#define INDEX_FILE_H
+
+#include "base/mem.h"
+
+#define FILE_SECTION_NAME_BYTES 24
+#define FILE_SECTIONS_MAX       32
+
+/* ---- writing */
+struct file_writer;
+
+/* Takes the lock and creates the temporary file. VIC_LOCKED, VIC_IO, VIC_NO_SPACE ... naming the path. A leftover of a
+ * writer that died is removed, other files are never touched. */
+enum vic_status file_create(const char *path, struct file_writer **writer);
+/* Starts a section of exactly `bytes` (space is reserved in the file system where it can be, so a full disk shows here).
+ * Sections are written one at a time. */
+enum vic_status file_section(struct file_writer *writer, const char *name, uint64_t bytes);
+/* Appends to the section; together exactly its bytes. */
+enum vic_status file_append(struct file_writer *writer, const void *data, uint64_t bytes);
+/* Writes anywhere in the section instead, for rows that arrive out of order (every byte must be written by the caller);
+ * the checksum is then read back. */
+enum vic_status file_put(struct file_writer *writer, uint64_t offset, const void *data, uint64_t bytes);
+/* Table, header, fsync, rename, fsync of the folder. The writer is spent but must still be freed. */
+enum vic_status file_commit(struct file_writer *writer);
+/* Without a commit before it the temporary is removed and `path` is as it was. Releases the lock. NULL is accepted. */
+void file_writer_free(struct file_writer *writer);
+
+/* ---- reading */
+struct file_map {
+    const unsigned char *bytes; /* the whole file, mapped read-only */
+    uint64_t size;
+    int32_t version;
+    int32_t count;
+    struct file_map_section {
+        char name[FILE_SECTION_NAME_BYTES + 1];
+        uint64_t offset, bytes, checksum;
+    } sections[FILE_SECTIONS_MAX];
+};
+
+/* Maps and validates header and table (which have a checksum of their own, always verified). VIC_FORMAT, VIC_VERSION
+ * (naming the unknown feature), VIC_NOT_FOUND. */
+enum vic_status file_map_open(const char *path, struct file_map *map);
+/* The section of this name, or NULL with *bytes 0. */
+const void *file_map_find(const struct file_map *map, const char *name, uint64_t *bytes);
+/* Verifies every section's checksum; VIC_CHECKSUM names the section. progress may be NULL. */
+enum vic_status file_map_verify(const struct file_map *map, const struct vic_progress *progress);
+/* Unmaps and zeroes. */
+void file_map_close(struct file_map *map);
+/* Whether the first bytes are our magic: for readers that name what a file looks like. */
+bool file_is_container(const void *bytes, uint64_t count);
+
+#endif

@@ -1,0 +1,50 @@
+/* Ways to answer "which k are nearest": one struct of functions a kind, one row of the table each. */
+#ifndef INDEX_INDEX_H
+#define INDEX_INDEX_H
+
+#include "data/corpus.h"
+#include "index/file.h"
+
+struct index_kind {
+    const char *name; /* as stored in files: "flat" */
+    enum vic_status (*search)(const struct vic_index *index, const struct search_call *call, const struct vic_hits *hits);
+    enum vic_status (*within)(const struct vic_index *index, const struct search_call *call, float score,
+                              const struct vic_ranges *ranges);
+    enum vic_status (*score)(const struct vic_index *index, const struct search_call *call, const int64_t *ids, float *scores);
+};
+
+/* Ended by NULL. */
+extern const struct index_kind *const index_kinds[];
+extern const struct index_kind flat_kind;
+
+struct vic_index {
+    struct vic_device *device;
+    const struct index_kind *kind;
+    struct corpus corpus;
+    struct resident *resident;
+    struct file_map map; /* bytes NULL: not behind a file */
+    uint64_t workspace_bytes, device_bytes;
+};
+
+/* ---- build.c: rows in. options resolved by options_take. */
+enum vic_status index_plan(const struct vic_device *device, int64_t n, int64_t dim, const struct vic_build_options *options,
+                           struct vic_plan *plan);
+enum vic_status index_build(struct vic_device *device, const struct vic_matrix *rows, const struct vic_build_options *options,
+                            struct vic_index **index);
+enum vic_status index_build_file(struct vic_device *device, const char *rows_path, const struct vic_build_options *options,
+                                 struct vic_index **index);
+/* Takes a filled corpus (and map) over: picks the kind, makes it resident. On failure both are the caller's still. */
+enum vic_status index_assemble(struct vic_device *device, const struct index_kind *kind, struct corpus *corpus,
+                               struct file_map *map, struct vic_index **index);
+void index_free(struct vic_index *index);
+
+/* ---- sections.c: an index as sections of a container. */
+enum vic_status index_save(const struct vic_index *index, const char *path, const struct vic_progress *progress);
+enum vic_status index_open(struct vic_device *device, const char *path, const struct vic_open_options *options,
+                           struct vic_index **index);
+/* Checksums of the file behind it, if any, and the invariants of what is in memory. */
+enum vic_status index_check(const struct vic_index *index, const struct vic_progress *progress);
+/* Writes all sections but the rows, which a streaming build has written already, and commits. */
+enum vic_status index_write_rest(struct file_writer *writer, const struct index_kind *kind, const struct corpus *corpus);
+
+#endif
