@@ -8,24 +8,27 @@
 
 #include "base/mem.h"
 
-#define FILE_SECTION_NAME_BYTES 24
+#define FILE_SECTION_NAME_BYTES 24 /* with the terminator */
 #define FILE_SECTIONS_MAX       32
+#define FILE_VERSION            1 /* written, and the newest that is read */
 
 /* ---- writing */
 struct file_writer;
 
 /* Takes the lock and creates the temporary file. VIC_LOCKED, VIC_IO, VIC_NO_SPACE ... naming the path. A leftover of a
- * writer that died is removed, other files are never touched. */
+ * writer that died is taken over, other files are never touched. Where `path` is a symbolic link its target is what gets
+ * replaced; anything there but a regular file is refused, and a file that is there hands its permissions on. */
 enum vic_status file_create(const char *path, struct file_writer **writer);
 /* Starts a section of exactly `bytes` (space is reserved in the file system where it can be, so a full disk shows here).
  * Sections are written one at a time. */
 enum vic_status file_section(struct file_writer *writer, const char *name, uint64_t bytes);
 /* Appends to the section; together exactly its bytes. */
 enum vic_status file_append(struct file_writer *writer, const void *data, uint64_t bytes);
-/* Writes anywhere in the section instead, for rows that arrive out of order (every byte must be written by the caller);
- * the checksum is then read back. */
+/* Writes anywhere in the section instead, for rows that arrive out of order (every byte once, by the caller); the section
+ * is then read back for its checksum when it ends. */
 enum vic_status file_put(struct file_writer *writer, uint64_t offset, const void *data, uint64_t bytes);
-/* Table, header, fsync, rename, fsync of the folder. The writer is spent but must still be freed. */
+/* Table, header, fsync, rename, fsync of the folder. The writer is spent but must still be freed. A failure of the last
+ * step alone leaves the new file under its name. */
 enum vic_status file_commit(struct file_writer *writer);
 /* Without a commit before it the temporary is removed and `path` is as it was. Releases the lock. NULL is accepted. */
 void file_writer_free(struct file_writer *writer);
@@ -36,19 +39,23 @@ struct file_map {
     uint64_t size;
     int32_t version;
     int32_t count;
+    char path[128]; /* for sentences; a long one loses its beginning */
     struct file_map_section {
-        char name[FILE_SECTION_NAME_BYTES + 1];
+        char name[FILE_SECTION_NAME_BYTES];
         uint64_t offset, bytes, checksum;
     } sections[FILE_SECTIONS_MAX];
 };
 
-/* Maps and validates header and table (which have a checksum of their own, always verified). VIC_FORMAT, VIC_VERSION
- * (naming the unknown feature), VIC_NOT_FOUND. */
+/* Maps and validates header and table (which have a checksum of their own, always verified). VIC_FORMAT, VIC_CHECKSUM,
+ * VIC_VERSION (naming the unknown feature), VIC_NOT_FOUND. Never blocks on a pipe; reads the first 4096 bytes alone. */
 enum vic_status file_map_open(const char *path, struct file_map *map);
 /* The section of this name, or NULL with *bytes 0. */
 const void *file_map_find(const struct file_map *map, const char *name, uint64_t *bytes);
-/* Verifies every section's checksum; VIC_CHECKSUM names the section. progress may be NULL. */
+/* Verifies every section's checksum, and that the gaps between sections are zero; VIC_CHECKSUM names the section or the
+ * place. progress may be NULL. */
 enum vic_status file_map_verify(const struct file_map *map, const struct vic_progress *progress);
+/* One section's alone. */
+enum vic_status file_map_verify_section(const struct file_map *map, const struct file_map_section *section);
 /* Unmaps and zeroes. */
 void file_map_close(struct file_map *map);
 /* Whether the first bytes are our magic: for readers that name what a file looks like. */
