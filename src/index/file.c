@@ -1,24 +1,16 @@
 /* The container on disk: a page of header and table, then sections (docs/format.md).
  *
- * Writer: everything goes into `.NAME.vicinal-tmp` beside the target, which is also the lock (flock, so it dies with its
- * owner). Its name is fixed so that a leftover is found and taken over by the next writer instead of piling up. The
- * surprising step is the look after locking: between open and lock another writer may have renamed or removed the file,
- * so the lock counts only if the name still leads to the locked file.
- *
- * Reader: the first page is read, not mapped, and judged before anything is mapped; after that every section is known to
+ * The writer knows every section's size beforehand, so bytes go straight to their place, and the page is written last.
+ * The reader reads the page, not maps it, and judges it before anything is mapped; after that every section is known to
  * lie inside the file, and opening costs the same for 1 KiB and for 1 TiB. */
-#define _GNU_SOURCE /* fallocate */
-
 #include "index/file.h"
 #include "base/progress.h"
+#include "base/save.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -68,145 +60,29 @@ bool file_is_container(const void *bytes, uint64_t count) {
 /* ---------------------------------------------------------------- writing */
 
 struct file_writer {
-    int folder, file; /* descriptors, -1: not open */
-    bool owned;       /* the temporary is ours to remove */
-    bool kept_mode;   /* `mode` is that of the file to be replaced */
-    mode_t mode;
-    const char *name;    /* of the target, in its folder; points into path */
-    char path[PATH_MAX]; /* links resolved */
-    char temporary[NAME_MAX + 1];
+    struct save save;
     struct header_page page; /* page.count sections are begun, the last one may be open */
     bool open, scattered;    /* a section is being written; by file_put */
-    uint64_t written;        /* of it */
+    uint64_t written;        /* bytes of it */
     XXH3_state_t hash;
 };
 
-static enum vic_status writer_fail(const struct file_writer *writer, const char *what) {
-    return status_fail_errno(errno, what, writer->path);
-}
-
-/* Fills path, name and temporary, and opens the folder. */
-static enum vic_status writer_resolve(struct file_writer *writer, const char *path) {
-    if (!realpath(path, writer->path)) {
-        if (errno != ENOENT) return status_fail_errno(errno, "write", path);
-        if (strlen(path) >= sizeof writer->path) return status_fail_errno(ENAMETOOLONG, "write", path);
-        memcpy(writer->path, path, strlen(path) + 1);
-    }
-    char folder[PATH_MAX] = ".";
-    const char *slash = strrchr(writer->path, '/');
-    writer->name = slash ? slash + 1 : writer->path;
-    if (slash) (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - writer->path) + 1, writer->path);
-    if (!*writer->name) return status_fail(VIC_ARGUMENT, "expected the name of a file to write, found \"%s\"", path);
-
-    /* A name that leaves no room for the rest gives its hash instead. */
-    size_t length = strlen(writer->name);
-    if (length + sizeof "..vicinal-tmp" <= sizeof writer->temporary)
-        (void)snprintf(writer->temporary, sizeof writer->temporary, ".%s.vicinal-tmp", writer->name);
-    else
-        (void)snprintf(writer->temporary, sizeof writer->temporary, ".%016llx.vicinal-tmp",
-                       (unsigned long long)XXH3_64bits(writer->name, length));
-
-    writer->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return writer->folder < 0 ? status_fail_errno(errno, "open the folder", folder) : VIC_OK;
-}
-
-/* What is at the target now: nothing, or a regular file whose permissions are kept. A pipe or /dev/null must not be
- * replaced by a file. */
-static enum vic_status writer_look(struct file_writer *writer) {
-    struct stat target;
-    if (fstatat(writer->folder, writer->name, &target, AT_SYMLINK_NOFOLLOW) != 0)
-        return errno == ENOENT ? VIC_OK : writer_fail(writer, "look at");
-    if (S_ISLNK(target.st_mode)) return VIC_OK; /* leads nowhere, or realpath would have followed it */
-    if (!S_ISREG(target.st_mode))
-        return status_fail(VIC_IO, "expected a file or nothing at %s, found %s", writer->path,
-                           S_ISDIR(target.st_mode) ? "a folder" : "a device or a pipe");
-    writer->kept_mode = true;
-    writer->mode = target.st_mode & 0777;
-    return VIC_OK;
-}
-
-/* One attempt to open and lock the temporary; *again: it was renamed or removed under us. */
-static enum vic_status writer_try_lock(struct file_writer *writer, bool *again) {
-    *again = false;
-    writer->file = openat(writer->folder, writer->temporary, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-    if (writer->file < 0) return writer_fail(writer, "create the temporary file for");
-    int locked = 0;
-    do locked = flock(writer->file, LOCK_EX | LOCK_NB);
-    while (locked != 0 && errno == EINTR);
-    if (locked != 0 && errno == EWOULDBLOCK)
-        return status_fail(VIC_LOCKED, "another writer holds %s (its temporary file %s is locked)", writer->path,
-                           writer->temporary);
-    if (locked != 0) return writer_fail(writer, "lock");
-
-    struct stat opened, named;
-    if (fstat(writer->file, &opened) != 0) return writer_fail(writer, "look at the temporary file for");
-    if (fstatat(writer->folder, writer->temporary, &named, AT_SYMLINK_NOFOLLOW) != 0) {
-        if (errno != ENOENT) return writer_fail(writer, "look at the temporary file for");
-        *again = true;
-    } else if (opened.st_ino != named.st_ino || opened.st_dev != named.st_dev) {
-        *again = true;
-    } else if (!S_ISREG(opened.st_mode) || opened.st_nlink != 1) {
-        return status_fail(VIC_IO, "expected %s beside %s to be a temporary file of ours, found %s", writer->temporary,
-                           writer->path, S_ISREG(opened.st_mode) ? "a file with a second name" : "no regular file");
-    }
-    if (*again) {
-        (void)close(writer->file);
-        writer->file = -1;
-    }
-    return VIC_OK;
-}
-
-static enum vic_status writer_lock(struct file_writer *writer) {
-    bool again = true;
-    for (int attempt = 0; again; attempt++) {
-        if (attempt == 100)
-            return status_fail(VIC_LOCKED, "other writers hold %s: its temporary file changed under us 100 times",
-                               writer->path);
-        enum vic_status status = writer_try_lock(writer, &again);
-        if (status != VIC_OK) return status;
-    }
-    writer->owned = true;
-    if (ftruncate(writer->file, 0) != 0) return writer_fail(writer, "empty the temporary file for");
-    if (writer->kept_mode && fchmod(writer->file, writer->mode) != 0) return writer_fail(writer, "keep the permissions of");
-    return VIC_OK;
-}
-
 enum vic_status file_create(const char *path, struct file_writer **result) {
-    struct file_writer *writer = NULL;
     void *memory = NULL;
-    enum vic_status status = VIC_OK;
-    TRY(mem_alloc(&mem_default, sizeof *writer, "a file writer", &memory));
-    writer = memory;
+    enum vic_status status = mem_alloc(&mem_default, sizeof(struct file_writer), "a file writer", &memory);
+    if (status != VIC_OK) return status;
+    struct file_writer *writer = memory;
     memset(writer, 0, sizeof *writer);
-    writer->folder = writer->file = -1;
     memcpy(writer->page.magic, magic, sizeof magic);
     writer->page.version = FILE_VERSION;
     writer->page.byte_order = byte_order_mark;
     writer->page.file_bytes = PAGE_BYTES;
-    TRY(writer_resolve(writer, path));
-    TRY(writer_look(writer));
-    TRY(writer_lock(writer));
-    *result = writer;
-    writer = NULL;
-done:
-    file_writer_free(writer);
+    status = save_open(&writer->save, path);
+    if (status == VIC_OK)
+        *result = writer;
+    else
+        file_writer_free(writer);
     return status;
-}
-
-/* All of `bytes` at `offset`; a short write and an interruption go on where they stopped. */
-static enum vic_status write_all(struct file_writer *writer, uint64_t offset, const void *data, uint64_t bytes) {
-    const char *next = data;
-    while (bytes > 0) {
-        size_t part = bytes < (UINT64_C(1) << 30) ? (size_t)bytes : (size_t)1 << 30;
-        ssize_t count = pwrite(writer->file, next, part, (off_t)offset);
-        if (count < 0 && errno == EINTR) continue;
-        if (count == 0) errno = EIO;
-        if (count <= 0) return writer_fail(writer, "write");
-        next += count;
-        offset += (uint64_t)count;
-        bytes -= (uint64_t)count;
-    }
-    return VIC_OK;
 }
 
 static struct header_entry *writer_entry(struct file_writer *writer) { return &writer->page.entries[writer->page.count - 1]; }
@@ -216,13 +92,11 @@ static enum vic_status section_read_back(struct file_writer *writer) {
     const struct header_entry *entry = writer_entry(writer);
     unsigned char block[1 << 16];
     for (uint64_t done = 0; done < entry->bytes;) {
-        size_t part = entry->bytes - done < sizeof block ? (size_t)(entry->bytes - done) : sizeof block;
-        ssize_t count = pread(writer->file, block, part, (off_t)(entry->offset + done));
-        if (count < 0 && errno == EINTR) continue;
-        if (count == 0) errno = EIO;
-        if (count <= 0) return writer_fail(writer, "read back");
-        (void)XXH3_64bits_update(&writer->hash, block, (size_t)count);
-        done += (uint64_t)count;
+        uint64_t part = entry->bytes - done < sizeof block ? entry->bytes - done : sizeof block;
+        enum vic_status status = save_read(&writer->save, entry->offset + done, block, part);
+        if (status != VIC_OK) return status;
+        (void)XXH3_64bits_update(&writer->hash, block, (size_t)part);
+        done += part;
     }
     return VIC_OK;
 }
@@ -232,7 +106,7 @@ static enum vic_status section_end(struct file_writer *writer) {
     struct header_entry *entry = writer_entry(writer);
     if (writer->written != entry->bytes)
         return status_fail(VIC_INTERNAL, "section %s of %s was announced with %llu bytes, %llu were written", entry->name,
-                           writer->path, (unsigned long long)entry->bytes, (unsigned long long)writer->written);
+                           writer->save.path, (unsigned long long)entry->bytes, (unsigned long long)writer->written);
     enum vic_status status = writer->scattered ? section_read_back(writer) : VIC_OK;
     if (status != VIC_OK) return status;
     entry->checksum = XXH3_64bits_digest(&writer->hash);
@@ -250,21 +124,6 @@ static bool name_valid(const char name[FILE_SECTION_NAME_BYTES]) {
     return true;
 }
 
-/* Asks the file system for the section's blocks. One that cannot reserve says so only when it is full. */
-static enum vic_status section_reserve(struct file_writer *writer, const struct header_entry *entry) {
-#if defined(__linux__)
-    int failed = 0;
-    if (entry->bytes == 0) return VIC_OK;
-    do failed = fallocate(writer->file, 0, (off_t)entry->offset, (off_t)entry->bytes);
-    while (failed != 0 && errno == EINTR);
-    if (failed != 0 && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
-        return writer_fail(writer, "reserve space for");
-#else
-    (void)writer, (void)entry;
-#endif
-    return VIC_OK;
-}
-
 enum vic_status file_section(struct file_writer *writer, const char *name, uint64_t bytes) {
     enum vic_status status = section_end(writer);
     if (status != VIC_OK) return status;
@@ -280,10 +139,7 @@ enum vic_status file_section(struct file_writer *writer, const char *name, uint6
             return status_fail(VIC_INTERNAL, "section %s is written twice", name);
     entry->offset = round_up(writer->page.file_bytes, section_alignment(bytes));
     entry->bytes = bytes;
-    if (bytes > (uint64_t)INT64_MAX - entry->offset)
-        return status_fail(VIC_ARGUMENT, "section %s of %llu bytes is more than a file can hold", name,
-                           (unsigned long long)bytes);
-    status = section_reserve(writer, entry);
+    status = save_reserve(&writer->save, entry->offset, bytes);
     if (status != VIC_OK) return status;
     writer->page.count++;
     writer->page.file_bytes = entry->offset + bytes;
@@ -296,7 +152,7 @@ enum vic_status file_section(struct file_writer *writer, const char *name, uint6
 
 /* Whether [offset, offset + bytes) lies in the open section. */
 static enum vic_status section_holds(struct file_writer *writer, uint64_t offset, uint64_t bytes) {
-    if (!writer->open) return status_fail(VIC_INTERNAL, "bytes for %s belong to no section", writer->path);
+    if (!writer->open) return status_fail(VIC_INTERNAL, "bytes for %s belong to no section", writer->save.path);
     const struct header_entry *entry = writer_entry(writer);
     if (offset <= entry->bytes && bytes <= entry->bytes - offset) return VIC_OK;
     return status_fail(VIC_INTERNAL, "section %s of %llu bytes cannot take %llu bytes at %llu", entry->name,
@@ -305,7 +161,7 @@ static enum vic_status section_holds(struct file_writer *writer, uint64_t offset
 
 enum vic_status file_append(struct file_writer *writer, const void *data, uint64_t bytes) {
     enum vic_status status = section_holds(writer, writer->written, bytes);
-    if (status == VIC_OK) status = write_all(writer, writer_entry(writer)->offset + writer->written, data, bytes);
+    if (status == VIC_OK) status = save_write(&writer->save, writer_entry(writer)->offset + writer->written, data, bytes);
     if (status != VIC_OK) return status;
     (void)XXH3_64bits_update(&writer->hash, data, (size_t)bytes);
     writer->written += bytes;
@@ -314,7 +170,7 @@ enum vic_status file_append(struct file_writer *writer, const void *data, uint64
 
 enum vic_status file_put(struct file_writer *writer, uint64_t offset, const void *data, uint64_t bytes) {
     enum vic_status status = section_holds(writer, offset, bytes);
-    if (status == VIC_OK) status = write_all(writer, writer_entry(writer)->offset + offset, data, bytes);
+    if (status == VIC_OK) status = save_write(&writer->save, writer_entry(writer)->offset + offset, data, bytes);
     if (status != VIC_OK) return status;
     writer->scattered = true;
     writer->written += bytes;
@@ -325,27 +181,13 @@ enum vic_status file_commit(struct file_writer *writer) {
     enum vic_status status = section_end(writer);
     if (status != VIC_OK) return status;
     writer->page.checksum = page_checksum(&writer->page);
-    status = write_all(writer, 0, &writer->page, sizeof writer->page);
-    if (status != VIC_OK) return status;
-    if (ftruncate(writer->file, (off_t)writer->page.file_bytes) != 0) return writer_fail(writer, "set the size of");
-    if (fsync(writer->file) != 0) return writer_fail(writer, "make durable");
-    if (renameat(writer->folder, writer->temporary, writer->folder, writer->name) != 0)
-        return writer_fail(writer, "rename the temporary file to");
-    writer->owned = false;
-    /* EINVAL: a file system whose folders cannot be synchronised. */
-    if (fsync(writer->folder) != 0 && errno != EINVAL) return writer_fail(writer, "make durable the folder of");
-    return VIC_OK;
+    status = save_write(&writer->save, 0, &writer->page, sizeof writer->page);
+    return status == VIC_OK ? save_commit(&writer->save, writer->page.file_bytes) : status;
 }
 
 void file_writer_free(struct file_writer *writer) {
     if (!writer) return;
-    /* Removed while it is still locked: afterwards the name may be another writer's. */
-    if (writer->owned) (void)unlinkat(writer->folder, writer->temporary, 0);
-    if (writer->file >= 0) {
-        (void)flock(writer->file, LOCK_UN); /* a child forked meanwhile holds the descriptor too */
-        (void)close(writer->file);
-    }
-    if (writer->folder >= 0) (void)close(writer->folder);
+    save_close(&writer->save);
     mem_free(&mem_default, writer, sizeof *writer);
 }
 
