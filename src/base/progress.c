@@ -1,36 +1,28 @@
-/* The clock behind progress reports. */
+/* Progress reports, at most ten a second. */
 #include "base/progress.h"
 
 #include <time.h>
 
-static const double seconds_between_reports = 0.1;
+static const int64_t report_every_ns = 100000000;
 
-static double clock_seconds(void) {
-    struct timespec now = {0, 0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+static int64_t now_ns(void) {
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-static enum vic_status progress_report(struct progress *progress, double now) {
-    progress->last = now;
-    progress->state.seconds = now - progress->began;
-    if (progress->hook->report(progress->hook->user, &progress->state) == 0) return VIC_OK;
-    return status_fail(VIC_CANCELLED, "the progress callback asked to stop while %s, at %lld of %lld", progress->state.stage,
-                       (long long)progress->state.done, (long long)progress->state.total);
-}
-
-void progress_begin(struct progress *progress, const struct vic_progress *hook, const char *stage, int64_t total) {
-    *progress = (struct progress){.hook = hook && hook->report ? hook : NULL, .state = {.stage = stage, .total = total}};
-    if (progress->hook) progress->began = progress->last = clock_seconds();
+struct progress progress_start(const struct vic_progress *hook, const char *stage, int64_t total) {
+    int64_t now = now_ns();
+    return (struct progress){hook && hook->report ? hook : NULL, stage, total, now, now};
 }
 
 enum vic_status progress_step(struct progress *progress, int64_t done) {
-    progress->state.done += done;
     if (!progress->hook) return VIC_OK;
-    double now = clock_seconds();
-    return now - progress->last < seconds_between_reports ? VIC_OK : progress_report(progress, now);
-}
-
-enum vic_status progress_end(struct progress *progress) {
-    return progress->hook ? progress_report(progress, clock_seconds()) : VIC_OK;
+    int64_t now = now_ns();
+    if (now - progress->last_ns < report_every_ns && done != progress->total) return VIC_OK;
+    progress->last_ns = now;
+    struct vic_progress_state state = {progress->stage, done, progress->total, (double)(now - progress->start_ns) * 1e-9};
+    if (progress->hook->report(progress->hook->user, &state) == 0) return VIC_OK;
+    return status_fail(VIC_CANCELLED, "the progress callback asked to stop while %s, at %lld of %lld", progress->stage,
+                       (long long)done, (long long)progress->total);
 }

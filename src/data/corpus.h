@@ -12,6 +12,7 @@ struct corpus {
     struct rows rows;       /* what backends see */
     int64_t next_id;        /* the next automatic id; never goes back */
     struct vic_texts texts; /* in row order; offsets NULL: none */
+    uint64_t texts_bytes;   /* that texts.bytes holds: offsets from a file are held against it at each use */
     const char *metadata;   /* a JSON object, terminated */
     /* What this struct owns, each NULL when the bytes lie in a mapped file. */
     struct mem *mem;
@@ -21,6 +22,8 @@ struct corpus {
 
 /* The row that has this id, or -1. */
 int64_t corpus_find(const struct corpus *corpus, int64_t id);
+/* The text of a row; VIC_FORMAT when a file's offsets are not in order or leave the texts. */
+enum vic_status corpus_text(const struct corpus *corpus, int64_t row, const char **text, size_t *bytes);
 /* The id of a row. */
 static inline int64_t rows_id(const struct rows *rows, int64_t row) { return rows->ids ? rows->ids[row] : row; }
 /* Bytes of the rows; shapes within the limits never overflow. */

@@ -44,7 +44,11 @@ enum vic_status index_open(struct vic_device *device, const char *path, const st
                            struct vic_index **index);
 /* Checksums of the file behind it, if any, and the invariants of what is in memory. */
 enum vic_status index_check(const struct vic_index *index, const struct vic_progress *progress);
+/* Fills in what our own container says: rows, dim, type, metric, version, sections, note. A damaged file is no error. */
+enum vic_status index_file_info(const char *path, struct vic_file_info *info);
 /* Writes all sections but the rows, which a streaming build has written already, and commits. */
 enum vic_status index_write_rest(struct file_writer *writer, const struct index_kind *kind, const struct corpus *corpus);
+/* What vic_file_info says of a container. A damaged or too new one is no failure: the note says what is wrong. */
+enum vic_status index_file_info(const char *path, struct vic_file_info *info);
 
 #endif

@@ -1,0 +1,137 @@
+/* What the files of the CPU backend share: the opened backend, resident rows, and the workspaces of searches.
+ *
+ * Memory picture of one resident: the rows (borrowed), `count` workspaces of equal size, one scratch a pool worker, and
+ * one array of a key a row for large k. A search claims a workspace and gives it back; when all are out it waits. Worker 0
+ * of a job is the caller and uses its workspace's own scratch; workers 1 and up use the resident's, which is safe because
+ * the pool runs one job at a time. Nothing is allocated after attach. */
+#ifndef CPU_CPU_H
+#define CPU_CPU_H
+
+#include "backend/backend.h"
+#include "backend/cpu/kernels.h"
+#include "base/topk.h"
+
+#include <pthread.h>
+#include <sys/types.h>
+
+struct backend {
+    struct mem *mem;
+    struct thread_pool *pool;
+    struct kernels kernels;
+    char kernels_name[64];
+};
+
+/* Rows whose scores are looked at together in a batch: wide enough that the look costs little beside the arithmetic. */
+enum { GROUP_ROWS = 64, QUERIES_MAX = 256, WORKSPACES_MAX = 8 };
+
+/* One thread's own memory. */
+struct scratch {
+    float *scores;       /* scores_count of them */
+    uint32_t *positions; /* as many */
+    float *row;          /* dim: a row scaled or converted */
+    void *packed_rows;   /* one row tile; NULL when dim is too large for tiles */
+};
+
+struct workspace {
+    atomic_flag claimed;
+    void *queries;        /* queries_count packed queries, float32 or the rows' integer type */
+    void *packed_queries; /* the same for the tile kernel */
+    float *query_norms;
+    uint64_t *keys; /* keys_count of them */
+    struct topk *tops;
+    struct scratch own;
+};
+
+/* Sizes that follow from shape and thread count alone; the plan and the allocation read the same numbers. */
+struct layout {
+    int threads, workspaces;
+    int64_t chunk_rows;    /* rows a part of a scan */
+    int64_t queries_count; /* queries a block */
+    int64_t keys_count;    /* keys of a workspace */
+    int64_t tops_count;
+    int64_t scores_count;
+    uint64_t queries_bytes, packed_queries_bytes, row_bytes, packed_rows_bytes;
+    uint64_t scratch_bytes, workspace_bytes, select_bytes, total_bytes;
+    bool tiles; /* whether the tile kernels can be used at this dim */
+};
+
+struct resident {
+    struct backend *backend;
+    struct rows rows;
+    struct layout layout;
+    void *memory;
+    struct workspace *workspaces;
+    struct scratch *workers; /* layout.threads - 1 */
+    uint64_t *select_keys;   /* rows.n: one search at a time */
+    atomic_flag select_claimed;
+    /* Waiting for a workspace or the select keys. `owner` finds a child after fork(), where claims of threads that do
+     * not exist there are void. */
+    _Atomic pid_t owner;
+    pthread_mutex_t mutex;
+    pthread_cond_t freed;
+};
+
+/* ---- workspace.c */
+struct layout layout_plan(const struct backend *backend, const struct rows *shape);
+enum vic_status cpu_plan(const struct backend *backend, const struct rows *shape, struct resident_plan *plan);
+enum vic_status cpu_attach(struct backend *backend, const struct rows *rows, struct resident **resident);
+void cpu_detach(struct resident *resident);
+/* Waits for a free one. */
+struct workspace *workspace_claim(struct resident *resident);
+void workspace_release(struct resident *resident, struct workspace *workspace);
+void select_claim(struct resident *resident);
+void select_release(struct resident *resident);
+
+/* ---- ingest.c */
+enum vic_status cpu_ingest(struct backend *backend, const struct ingest *ingest);
+/* Norm as backend.h stores it: negative when the vector was scaled. `values` is the vector as float32; `scaled` (dim
+ * floats, may be `values`) receives it scaled when it was. Float types only. */
+float vector_norm(const struct kernels *kernels, const float *values, int64_t dim, float *scaled);
+/* The same for an integer type, from the exact sum. */
+float vector_norm_exact(const struct kernels *kernels, enum vic_dtype dtype, const void *values, int64_t dim);
+
+/* ---- query.c: queries of a call, made ready block by block */
+/* Whether the queries are of the rows' integer type and go through the exact kernels. */
+static inline bool queries_exact(const struct rows *rows, const struct vic_matrix *queries) {
+    return dtype_is_integer(rows->dtype) && queries->dtype == rows->dtype;
+}
+/* All queries of a call: type fits, every element finite. */
+enum vic_status queries_check(struct resident *resident, const struct vic_matrix *queries);
+/* Queries [first, first + count) into the workspace, with norms for cosine; packed too when `pack`. */
+void queries_prepare(struct resident *resident, struct workspace *workspace, const struct vic_matrix *queries, int64_t first,
+                     int64_t count, bool pack);
+
+/* ---- scan.c: scores of a run of rows */
+/* One search as its parts see it. */
+struct scan {
+    struct resident *resident;
+    struct workspace *workspace;
+    bool exact, smaller_better;
+    scan_kernel *kernel;
+    const struct tile_kernel *tile;
+    const uint64_t *filter;
+};
+struct scan scan_start(struct resident *resident, struct workspace *workspace, const struct search_call *call);
+struct scratch *scan_scratch(const struct scan *scan, int worker);
+/* Prepared query j of the block. */
+const void *scan_query(const struct scan *scan, int64_t j);
+/* Final scores of rows [first, first + n), n <= scores_count, for prepared query j into scratch->scores. */
+void scan_rows(const struct scan *scan, struct scratch *scratch, int64_t j, int64_t first, int64_t n);
+/* Cosine's division, rows that need scaling, NaN: raw sums to final scores, in place. */
+void scan_finish(const struct scan *scan, struct scratch *scratch, int64_t j, int64_t first, int64_t n, float *scores);
+static inline bool filter_passes(const uint64_t *filter, int64_t row) {
+    return !filter || (filter[row >> 6] >> (row & 63) & 1);
+}
+
+/* ---- search.c, select.c, within.c: the questions */
+enum vic_status cpu_search(struct resident *resident, const struct search_call *call, const struct vic_hits *hits);
+void select_search(struct resident *resident, struct workspace *workspace, const struct search_call *call,
+                   const struct vic_hits *hits);
+enum vic_status cpu_within(struct resident *resident, const struct search_call *call, float score,
+                           const struct vic_ranges *ranges);
+enum vic_status cpu_score(struct resident *resident, const struct search_call *call, const uint32_t *rows, float *scores);
+/* Sorted keys to query j's slots of the caller's arrays; the rest of the k slots become unused ones. */
+void hits_write(const struct rows *rows, const struct vic_hits *hits, int64_t j, int64_t k, const uint64_t *keys,
+                int64_t count);
+
+#endif

@@ -1,0 +1,165 @@
+/* Sizes, allocation and claiming of search workspaces.
+ *
+ * Everything lies in one block, cut by a running offset, so a plan is the block's size and an allocation can fail in one
+ * place only. About 12 MiB whatever the corpus, plus 8 bytes a row for selection by large k. */
+#include "backend/cpu/cpu.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static const int64_t chunk_bytes = 256 << 10;     /* rows of a part: stays in the second-level cache */
+static const int64_t tile_bytes_max = 256 << 10;  /* above this a packed row tile would not */
+static const int64_t workspaces_bytes = 12 << 20; /* all workspaces together, about */
+
+static int64_t clamp(int64_t value, int64_t low, int64_t high) { return value < low ? low : value > high ? high : value; }
+
+/* The tile kernels that rows of this type may need; dim decides whether their tiles fit. */
+static const struct tile_kernel *tile_of(const struct backend *backend, const struct rows *shape, bool exact) {
+    enum kernel_op op = shape->metric == VIC_L2 ? OP_L2 : OP_DOT;
+    return exact ? backend->kernels.tile_exact[shape->dtype][op] : backend->kernels.tile[shape->dtype][op];
+}
+
+static void layout_tiles(const struct backend *backend, const struct rows *shape, struct layout *layout) {
+    for (int exact = 0; exact <= (dtype_is_integer(shape->dtype) ? 1 : 0); exact++) {
+        const struct tile_kernel *tile = tile_of(backend, shape, exact);
+        int64_t row_bytes = tile->row_tile_bytes(shape->dim), group_bytes = tile->query_group_bytes(shape->dim);
+        int64_t groups = (layout->queries_count + tile->query_tile - 1) / tile->query_tile;
+        if (row_bytes > tile_bytes_max || layout->queries_count < tile->query_tile || GROUP_ROWS % tile->row_tile != 0)
+            layout->tiles = false;
+        if ((uint64_t)row_bytes > layout->packed_rows_bytes) layout->packed_rows_bytes = (uint64_t)row_bytes;
+        if ((uint64_t)(groups * group_bytes) > layout->packed_queries_bytes)
+            layout->packed_queries_bytes = (uint64_t)(groups * group_bytes);
+        int64_t scores = (groups * tile->query_tile) * GROUP_ROWS;
+        if (scores > layout->scores_count) layout->scores_count = scores;
+    }
+    if (!layout->tiles) layout->packed_rows_bytes = layout->packed_queries_bytes = 0;
+}
+
+struct layout layout_plan(const struct backend *backend, const struct rows *shape) {
+    struct layout layout = {.threads = thread_pool_size(backend->pool), .tiles = true};
+    layout.workspaces = (int)clamp(layout.threads, 4, WORKSPACES_MAX);
+    int64_t part_bytes = workspaces_bytes / layout.workspaces / 3;
+    int64_t row_bytes = shape->dim * (int64_t)vic_dtype_bytes(shape->dtype);
+    layout.chunk_rows = clamp(chunk_bytes / row_bytes, 16, 2048) & ~INT64_C(15);
+    layout.queries_count = clamp(part_bytes / (shape->dim * 4), 1, QUERIES_MAX);
+    layout.keys_count = part_bytes / 8;
+    layout.tops_count = layout.queries_count * layout.threads;
+    layout.scores_count = layout.chunk_rows;
+    layout_tiles(backend, shape, &layout);
+    layout.queries_bytes = round_up((uint64_t)(layout.queries_count * shape->dim * 4), 64);
+    layout.row_bytes = round_up((uint64_t)shape->dim * 4, 64);
+    layout.scratch_bytes = round_up((uint64_t)layout.scores_count * 8, 64) + layout.row_bytes + layout.packed_rows_bytes;
+    layout.workspace_bytes = layout.queries_bytes + layout.packed_queries_bytes +
+                             round_up((uint64_t)layout.queries_count * 4, 64) + (uint64_t)layout.keys_count * 8 +
+                             round_up((uint64_t)layout.tops_count * sizeof(struct topk), 64) + layout.scratch_bytes;
+    layout.select_bytes = round_up((uint64_t)shape->n * 8, 64);
+    layout.total_bytes =
+        round_up(sizeof(struct resident), 64) + round_up((uint64_t)layout.workspaces * sizeof(struct workspace), 64) +
+        round_up((uint64_t)layout.threads * sizeof(struct scratch), 64) + (uint64_t)layout.workspaces * layout.workspace_bytes +
+        (uint64_t)(layout.threads - 1) * layout.scratch_bytes + layout.select_bytes;
+    return layout;
+}
+
+enum vic_status cpu_plan(const struct backend *backend, const struct rows *shape, struct resident_plan *plan) {
+    *plan = (struct resident_plan){.workspace_bytes = layout_plan(backend, shape).total_bytes};
+    return VIC_OK;
+}
+
+/* Cuts the next piece off the block. */
+static void *take(char **at, uint64_t bytes) {
+    void *piece = *at;
+    *at += round_up(bytes, 64);
+    return piece;
+}
+
+static struct scratch take_scratch(char **at, const struct layout *layout) {
+    struct scratch scratch = {.scores = take(at, (uint64_t)layout->scores_count * 4)};
+    scratch.positions = take(at, (uint64_t)layout->scores_count * 4);
+    scratch.row = take(at, layout->row_bytes);
+    if (layout->tiles) scratch.packed_rows = take(at, layout->packed_rows_bytes);
+    return scratch;
+}
+
+enum vic_status cpu_attach(struct backend *backend, const struct rows *rows, struct resident **resident) {
+    struct layout layout = layout_plan(backend, rows);
+    void *memory = NULL;
+    enum vic_status status = mem_alloc(backend->mem, layout.total_bytes, "the search workspace", &memory);
+    if (status != VIC_OK) return status;
+    char *at = memory;
+    struct resident *made = take(&at, sizeof *made);
+    *made = (struct resident){.backend = backend,
+                              .rows = *rows,
+                              .layout = layout,
+                              .memory = memory,
+                              .owner = getpid(),
+                              .select_claimed = ATOMIC_FLAG_INIT};
+    made->workspaces = take(&at, (uint64_t)layout.workspaces * sizeof *made->workspaces);
+    made->workers = take(&at, (uint64_t)layout.threads * sizeof *made->workers);
+    for (int i = 0; i < layout.workspaces; i++) {
+        struct workspace *workspace = &made->workspaces[i];
+        *workspace = (struct workspace){.claimed = ATOMIC_FLAG_INIT};
+        workspace->queries = take(&at, layout.queries_bytes);
+        workspace->packed_queries = take(&at, layout.packed_queries_bytes);
+        workspace->query_norms = take(&at, (uint64_t)layout.queries_count * 4);
+        workspace->keys = take(&at, (uint64_t)layout.keys_count * 8);
+        workspace->tops = take(&at, (uint64_t)layout.tops_count * sizeof *workspace->tops);
+        workspace->own = take_scratch(&at, &layout);
+    }
+    for (int i = 0; i + 1 < layout.threads; i++) made->workers[i] = take_scratch(&at, &layout);
+    made->select_keys = take(&at, layout.select_bytes);
+    (void)pthread_mutex_init(&made->mutex, NULL);
+    (void)pthread_cond_init(&made->freed, NULL);
+    *resident = made;
+    return VIC_OK;
+}
+
+void cpu_detach(struct resident *resident) {
+    if (!resident) return;
+    (void)pthread_cond_destroy(&resident->freed);
+    (void)pthread_mutex_destroy(&resident->mutex);
+    mem_free(resident->backend->mem, resident->memory, resident->layout.total_bytes);
+}
+
+/* In a child after fork() only the forking thread exists: what others had claimed is free, the mutex is new. */
+static void forked_reset(struct resident *resident) {
+    pid_t process = getpid(), owner = atomic_load(&resident->owner);
+    if (owner == process || !atomic_compare_exchange_strong(&resident->owner, &owner, process)) return;
+    for (int i = 0; i < resident->layout.workspaces; i++) atomic_flag_clear(&resident->workspaces[i].claimed);
+    atomic_flag_clear(&resident->select_claimed);
+    (void)pthread_mutex_init(&resident->mutex, NULL);
+    (void)pthread_cond_init(&resident->freed, NULL);
+}
+
+static struct workspace *workspace_try(struct resident *resident) {
+    for (int i = 0; i < resident->layout.workspaces; i++)
+        if (!atomic_flag_test_and_set(&resident->workspaces[i].claimed)) return &resident->workspaces[i];
+    return NULL;
+}
+
+struct workspace *workspace_claim(struct resident *resident) {
+    forked_reset(resident);
+    struct workspace *workspace = workspace_try(resident);
+    if (workspace) return workspace;
+    (void)pthread_mutex_lock(&resident->mutex);
+    while (!(workspace = workspace_try(resident))) (void)pthread_cond_wait(&resident->freed, &resident->mutex);
+    (void)pthread_mutex_unlock(&resident->mutex);
+    return workspace;
+}
+
+/* Under the mutex, so that a waiter between its last try and its sleep cannot miss it. */
+static void claim_clear(struct resident *resident, atomic_flag *claimed) {
+    (void)pthread_mutex_lock(&resident->mutex);
+    atomic_flag_clear(claimed);
+    (void)pthread_cond_broadcast(&resident->freed);
+    (void)pthread_mutex_unlock(&resident->mutex);
+}
+
+void workspace_release(struct resident *resident, struct workspace *workspace) { claim_clear(resident, &workspace->claimed); }
+
+void select_claim(struct resident *resident) {
+    (void)pthread_mutex_lock(&resident->mutex);
+    while (atomic_flag_test_and_set(&resident->select_claimed)) (void)pthread_cond_wait(&resident->freed, &resident->mutex);
+    (void)pthread_mutex_unlock(&resident->mutex);
+}
+
+void select_release(struct resident *resident) { claim_clear(resident, &resident->select_claimed); }

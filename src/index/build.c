@@ -1,0 +1,272 @@
+/* Rows in: from memory or from a file, into memory or straight into an index file.
+ *
+ * One loop serves all four: a source gives blocks of vectors, a sink takes them converted. The memory of the CPU backend
+ * does conversion, check and norms. With a file as the sink only the norms, ids and texts are held (a few bytes a row),
+ * and the index that comes back is that file, opened. */
+#include "index/index.h"
+
+#include "base/progress.h"
+
+#include <string.h>
+
+/* Bytes of vectors a block: large enough that the pool is busy, small beside any budget. */
+static const int64_t block_bytes = 8 << 20;
+
+struct source {
+    const struct vic_matrix *matrix; /* or */
+    struct vic_reader *reader;
+    void *block; /* reader's block */
+    uint64_t block_bytes;
+    int64_t n, dim, block_rows;
+    enum vic_dtype dtype;
+};
+
+struct sink {
+    struct corpus corpus; /* rows NULL when they go to a file */
+    uint32_t *places;
+    struct file_writer *writer;
+    void *block; /* converted vectors on their way to the file, their norms behind them */
+    uint64_t block_bytes;
+};
+
+/* Defaults that depend on the rows. */
+static void options_resolve(struct vic_build_options *options, enum vic_dtype dtype) {
+    if (options->metric == 0) options->metric = VIC_COSINE;
+    if (options->dtype == 0) options->dtype = dtype;
+}
+
+static uint64_t texts_bytes(const struct vic_texts *texts, int64_t n) {
+    return texts && texts->offsets && texts->count == n && texts->offsets[n] > 0 ? (uint64_t)texts->offsets[n] : 0;
+}
+
+enum vic_status index_plan(const struct vic_device *device, int64_t n, int64_t dim, const struct vic_build_options *given,
+                           struct vic_plan *plan) {
+    struct vic_build_options options = *given;
+    options_resolve(&options, VIC_F32);
+    enum vic_status status = corpus_check_shape(n, dim, options.dtype, options.metric);
+    if (status != VIC_OK) return status;
+    struct rows shape = {.n = n, .dim = dim, .dtype = options.dtype, .metric = options.metric};
+    struct resident_plan resident;
+    status = device->ops->plan(device->backend, &shape, &resident);
+    if (status != VIC_OK) return status;
+    uint64_t rows = (uint64_t)n;
+    plan->row_bytes = rows_bytes(&shape);
+    plan->extra_bytes = (options.metric == VIC_COSINE ? rows * 4 : 0) + (options.ids ? rows * 8 : 0);
+    if (options.texts) plan->extra_bytes += (rows + 1) * 8 + texts_bytes(options.texts, n);
+    plan->workspace_bytes = resident.workspace_bytes;
+    plan->host_bytes = plan->row_bytes + plan->extra_bytes + plan->workspace_bytes;
+    plan->device_bytes = resident.device_bytes;
+    plan->file_bytes = plan->row_bytes + plan->extra_bytes + 32768; /* header, table, metadata and alignment */
+    return VIC_OK;
+}
+
+/* The budget is asked before the first byte is taken, so nothing is half-built when it does not allow for the rest. */
+static enum vic_status plan_check(struct vic_device *device, const struct vic_build_options *options, int64_t n, int64_t dim) {
+    struct vic_plan plan = {.size = sizeof plan};
+    enum vic_status status = index_plan(device, n, dim, options, &plan);
+    if (status != VIC_OK) return status;
+    if (options->path) plan.host_bytes -= plan.row_bytes;
+    status = mem_check(&device->host, plan.host_bytes, "the index");
+    if (status == VIC_OK && plan.device_bytes)
+        status = mem_check(&device->device, plan.device_bytes, "the index on the device");
+    return status;
+}
+
+/* ---- source */
+
+static enum vic_status source_open_reader(struct vic_device *device, const char *path, const struct vic_reader_options *options,
+                                          struct source *source) {
+    struct vic_file_info info = {.size = sizeof info};
+    enum vic_status status = VIC_OK;
+    TRY(vic_reader_open(path, options, &source->reader));
+    TRY(vic_reader_info(source->reader, &info));
+    source->n = info.rows, source->dim = info.dim, source->dtype = info.dtype;
+    TRY(corpus_check_shape(source->n, source->dim, source->dtype, VIC_DOT));
+    int64_t row_bytes = source->dim * (int64_t)vic_dtype_bytes(source->dtype);
+    source->block_rows = block_bytes / row_bytes > 0 ? block_bytes / row_bytes : 1;
+    if (source->block_rows > source->n) source->block_rows = source->n > 0 ? source->n : 1;
+    source->block_bytes = (uint64_t)(source->block_rows * row_bytes);
+    TRY(mem_alloc(&device->host, source->block_bytes, "a block of the file", &source->block));
+done:
+    return status;
+}
+
+static void source_open_matrix(const struct vic_matrix *matrix, struct source *source) {
+    int64_t row_bytes = matrix->dim * (int64_t)vic_dtype_bytes(matrix->dtype);
+    int64_t rows = block_bytes / row_bytes > 0 ? block_bytes / row_bytes : 1;
+    *source =
+        (struct source){.matrix = matrix, .n = matrix->rows, .dim = matrix->dim, .block_rows = rows, .dtype = matrix->dtype};
+}
+
+static enum vic_status source_block(struct source *source, int64_t first, int64_t count, struct vic_matrix *block) {
+    if (source->matrix) {
+        *block = *source->matrix;
+        block->data = (char *)source->matrix->data + first * source->matrix->stride_bytes;
+        block->rows = count;
+        return VIC_OK;
+    }
+    *block = (struct vic_matrix){source->block, count,   source->dim, source->dim * (int64_t)vic_dtype_bytes(source->dtype),
+                                 source->dtype, VIC_HOST};
+    return vic_reader_read(source->reader, first, count, block);
+}
+
+static void source_close(struct vic_device *device, struct source *source) {
+    mem_free(&device->host, source->block, source->block_bytes);
+    vic_reader_close(source->reader);
+}
+
+/* ---- sink */
+
+static enum vic_status sink_open(struct vic_device *device, const struct vic_build_options *options,
+                                 const struct source *source, struct sink *sink) {
+    enum vic_status status = VIC_OK;
+    int64_t n = source->n, row_bytes = source->dim * (int64_t)vic_dtype_bytes(options->dtype);
+    if (options->ids) TRY(corpus_places(&device->host, options->ids, n, &sink->places));
+    /* With a file the corpus is allocated without rows: dimension 0 makes their size nothing. */
+    TRY(corpus_alloc(&device->host, n, options->path ? 0 : source->dim, options->dtype, options->metric, options->ids != NULL,
+                     &sink->corpus));
+    if (options->ids) {
+        int64_t *ids = sink->corpus.own_ids;
+        for (int64_t i = 0; i < n; i++) ids[sink->places ? sink->places[i] : i] = options->ids[i];
+        if (n > 0 && ids[n - 1] == INT64_MAX)
+            TRY(status_fail(VIC_ID, "expected ids below %lld, found that for a row", (long long)INT64_MAX));
+        sink->corpus.next_id = n > 0 ? ids[n - 1] + 1 : 0;
+    }
+    if (options->texts) TRY(corpus_set_texts(&sink->corpus, options->texts, sink->places));
+    TRY(corpus_set_metadata(&sink->corpus, options->metadata));
+    if (!options->path) return VIC_OK;
+    sink->block_bytes = (uint64_t)source->block_rows * ((uint64_t)row_bytes + sizeof(float));
+    TRY(mem_alloc(&device->host, sink->block_bytes, "a block of rows", &sink->block));
+    TRY(file_create(options->path, &sink->writer));
+    TRY(file_section(sink->writer, "rows", (uint64_t)n * (uint64_t)row_bytes));
+done:
+    return status;
+}
+
+static void sink_close(struct vic_device *device, struct sink *sink) {
+    file_writer_free(sink->writer);
+    mem_free(&device->host, sink->block, sink->block_bytes);
+    mem_free(&device->host, sink->places, (uint64_t)sink->corpus.rows.n * sizeof(uint32_t));
+    corpus_free(&sink->corpus);
+}
+
+/* A converted block into the file: in one piece when rows keep their order, else each row to its place. */
+static enum vic_status sink_write_block(struct sink *sink, int64_t first, int64_t count, uint64_t row_bytes) {
+    float *block_norms = (float *)((char *)sink->block + (uint64_t)count * row_bytes);
+    float *norms = sink->corpus.own_norms;
+    for (int64_t i = 0; norms && i < count; i++) norms[sink->places ? sink->places[first + i] : first + i] = block_norms[i];
+    if (!sink->places) return file_append(sink->writer, sink->block, (uint64_t)count * row_bytes);
+    for (int64_t i = 0; i < count; i++) {
+        enum vic_status status = file_put(sink->writer, sink->places[first + i] * row_bytes,
+                                          (const char *)sink->block + (uint64_t)i * row_bytes, row_bytes);
+        if (status != VIC_OK) return status;
+    }
+    return VIC_OK;
+}
+
+static enum vic_status sink_take(struct vic_device *device, struct sink *sink, const struct vic_matrix *block, int64_t first) {
+    struct corpus *corpus = &sink->corpus;
+    struct ingest ingest = {.source = block, .what = "row", .first = first, .dtype = corpus->rows.dtype};
+    uint64_t row_bytes = (uint64_t)block->dim * vic_dtype_bytes(ingest.dtype);
+    if (sink->writer) {
+        ingest.rows = sink->block;
+        if (corpus->own_norms) ingest.norms = (float *)((char *)sink->block + (uint64_t)block->rows * row_bytes);
+    } else if (sink->places) {
+        ingest.rows = corpus->own_rows, ingest.norms = corpus->own_norms, ingest.places = sink->places + first;
+    } else {
+        ingest.rows = (char *)corpus->own_rows + (uint64_t)first * row_bytes;
+        if (corpus->own_norms) ingest.norms = (float *)corpus->own_norms + first;
+    }
+    enum vic_status status = device->host_ops->ingest(device->host_backend, &ingest);
+    if (status == VIC_OK && sink->writer) status = sink_write_block(sink, first, block->rows, row_bytes);
+    return status;
+}
+
+static enum vic_status sink_finish(struct vic_device *device, struct sink *sink, const char *path, const struct source *source,
+                                   struct vic_index **index) {
+    if (!sink->writer) return index_assemble(device, &flat_kind, &sink->corpus, NULL, index);
+    sink->corpus.rows.dim = source->dim; /* what the metadata says; the rows themselves are written */
+    enum vic_status status = index_write_rest(sink->writer, &flat_kind, &sink->corpus);
+    sink->corpus.rows.dim = 0;
+    if (status != VIC_OK) return status;
+    file_writer_free(sink->writer);
+    sink->writer = NULL;
+    struct vic_open_options options = {.size = sizeof options};
+    return index_open(device, path, &options, index);
+}
+
+/* ---- the loop */
+
+static enum vic_status build(struct vic_device *device, struct source *source, struct vic_build_options *options,
+                             struct vic_index **index) {
+    struct sink sink = {0};
+    enum vic_status status = VIC_OK;
+    options_resolve(options, source->dtype);
+    TRY(corpus_check_shape(source->n, source->dim, options->dtype, options->metric));
+    TRY(plan_check(device, options, source->n, source->dim));
+    TRY(sink_open(device, options, source, &sink));
+    struct progress progress = progress_start(&options->progress, "reading rows", source->n);
+    for (int64_t first = 0; first < source->n; first += source->block_rows) {
+        struct vic_matrix block;
+        int64_t count = source->n - first < source->block_rows ? source->n - first : source->block_rows;
+        TRY(source_block(source, first, count, &block));
+        TRY(sink_take(device, &sink, &block, first));
+        TRY(progress_step(&progress, first + count));
+    }
+    TRY(sink_finish(device, &sink, options->path, source, index));
+done:
+    sink_close(device, &sink);
+    return status;
+}
+
+enum vic_status index_build(struct vic_device *device, const struct vic_matrix *rows, const struct vic_build_options *given,
+                            struct vic_index **index) {
+    struct vic_build_options options = *given;
+    struct source source;
+    source_open_matrix(rows, &source);
+    return build(device, &source, &options, index);
+}
+
+enum vic_status index_build_file(struct vic_device *device, const char *rows_path, const struct vic_build_options *given,
+                                 struct vic_index **index) {
+    struct vic_build_options options = *given;
+    struct source source = {0};
+    enum vic_status status = source_open_reader(device, rows_path, options.reader, &source);
+    if (status == VIC_OK) status = build(device, &source, &options, index);
+    source_close(device, &source);
+    return status;
+}
+
+enum vic_status index_assemble(struct vic_device *device, const struct index_kind *kind, struct corpus *corpus,
+                               struct file_map *map, struct vic_index **index) {
+    void *memory = NULL;
+    struct resident *resident = NULL;
+    struct resident_plan plan;
+    enum vic_status status = VIC_OK;
+    TRY(device->ops->plan(device->backend, &corpus->rows, &plan));
+    TRY(mem_alloc(&device->host, sizeof(struct vic_index), "the index", &memory));
+    TRY(device->ops->attach(device->backend, &corpus->rows, &resident));
+    struct vic_index *made = memory;
+    *made = (struct vic_index){.device = device,
+                               .kind = kind,
+                               .corpus = *corpus,
+                               .resident = resident,
+                               .workspace_bytes = plan.workspace_bytes,
+                               .device_bytes = plan.device_bytes};
+    if (map) made->map = *map, *map = (struct file_map){0};
+    *corpus = (struct corpus){0};
+    *index = made;
+    return VIC_OK;
+done:
+    mem_free(&device->host, memory, sizeof(struct vic_index));
+    return status;
+}
+
+void index_free(struct vic_index *index) {
+    if (!index) return;
+    struct vic_device *device = index->device;
+    device->ops->detach(index->resident);
+    corpus_free(&index->corpus);
+    file_map_close(&index->map);
+    mem_free(&device->host, index, sizeof *index);
+}
