@@ -1,0 +1,69 @@
+/* The oracle: what every search must answer, by plain loops and the library's sort, sharing no code with src/.
+ *
+ * It is the definition of docs/numerics.md and docs/semantics written out once more: 128 accumulators, the halving tree,
+ * exact integers, power-of-two scaling for cosine, better score first and equal scores by the smaller id. Slow on purpose. */
+#ifndef TEST_ORACLE_H
+#define TEST_ORACLE_H
+
+#include "vicinal.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A data set of a test: packed rows of one type, their ids (NULL: numbers). */
+struct data {
+    void *rows;
+    int64_t n, dim;
+    enum vic_dtype dtype;
+    enum vic_metric metric;
+    const int64_t *ids;
+};
+
+/* Canonical score of row `row` of the data for a packed query of `query_dtype` (VIC_F32 or the rows' type). */
+float oracle_score(const struct data *data, int64_t row, const void *query, enum vic_dtype query_dtype);
+
+/* The k best for one query among the rows that `allowed` lets pass (NULL: all): ids, scores, and how many are real;
+ * the rest is filled as semantics say. */
+int32_t oracle_search(const struct data *data, const void *query, enum vic_dtype query_dtype, int64_t k, const bool *allowed,
+                      int64_t *ids, float *scores);
+
+/* ---- data for tests: seeded, the same everywhere */
+struct random {
+    uint64_t state;
+};
+uint64_t random_next(struct random *random);
+int64_t random_below(struct random *random, int64_t bound);
+float random_unit(struct random *random);   /* [-1, 1) */
+float random_normal(struct random *random); /* about a unit Gaussian */
+
+/* Kinds of values that rows are made of; random_fill picks what a type can hold. */
+enum values {
+    VALUES_UNIT,      /* uniform in [-1, 1) */
+    VALUES_SMALL_INT, /* -3 .. 3 (0 .. 6 for u8): ties by the thousand */
+    VALUES_WILD,      /* denormals, zeros of both signs, huge and tiny, any finite bits */
+    VALUES_COUNT
+};
+/* count elements of dtype at target. */
+void random_fill(struct random *random, enum values values, enum vic_dtype dtype, int64_t count, void *target);
+
+/* One element, converted exactly from or rounded to the type; for tests that say what their rows are. */
+void element_set(enum vic_dtype dtype, void *vector, int64_t index, float value);
+float element_get(enum vic_dtype dtype, const void *vector, int64_t index);
+
+/* Aborts the test with the library's sentence unless the status is VIC_OK. */
+void must(enum vic_status status);
+/* An index over the data on a CPU device of `threads` threads, and both gone again. */
+struct vic_device *device_of(int32_t threads);
+struct vic_index *index_of(struct vic_device *device, const struct data *data);
+/* The matrix over nq packed vectors. */
+struct vic_matrix matrix_of(const void *vectors, int64_t nq, int64_t dim, enum vic_dtype dtype);
+
+/* Searches and holds ids, scores and counts against the oracle, byte by byte; buffers are filled with 0xAA before. */
+void check_search(const struct vic_index *index, const struct data *data, const void *queries, int64_t nq,
+                  enum vic_dtype query_dtype, int64_t k);
+
+/* malloc that ends the test instead of returning NULL. */
+void *take(size_t bytes);
+
+#endif
