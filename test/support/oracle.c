@@ -114,7 +114,7 @@ static float scaled_norm(float *v, int64_t dim) {
 
 static float cosine_of(float dot, float row_norm, float query_norm) {
     if (row_norm == 0 || query_norm == 0) return -INFINITY;
-    float score = dot / (row_norm * query_norm);
+    float score = dot / (row_norm * query_norm) + 0.0f;
     if (score > 1) score = 1;
     if (score < -1) score = -1;
     return isnan(score) ? -INFINITY : score;
