@@ -257,28 +257,113 @@ struct vic_index *index_of(struct vic_device *device, const struct data *data) {
     return index;
 }
 
-void check_search(const struct vic_index *index, const struct data *data, const void *queries, int64_t nq,
-                  enum vic_dtype query_dtype, int64_t k) {
-    size_t slots = (size_t)(nq * k), query_bytes = (size_t)data->dim * vic_dtype_bytes(query_dtype);
-    int64_t *ids = take(slots * 8), *right_ids = take((size_t)k * 8);
-    float *scores = take(slots * 4), *right_scores = take((size_t)k * 4);
+/* ---- whole orders */
+
+struct order order_of(const struct data *data, const void *queries, int64_t nq, enum vic_dtype query_dtype) {
+    struct order order = {.data = data, .nq = nq, .queries = matrix_of(queries, nq, data->dim, query_dtype)};
+    size_t slots = (size_t)(nq * data->n), query_bytes = (size_t)data->dim * vic_dtype_bytes(query_dtype);
+    order.ids = take(slots * 8);
+    order.scores = take(slots * 4);
+    order.counts = take((size_t)nq * 4);
+    for (int64_t j = 0; j < nq; j++)
+        order.counts[j] = oracle_search(data, (const char *)queries + (size_t)j * query_bytes, query_dtype, data->n, NULL,
+                                        order.ids + j * data->n, order.scores + j * data->n);
+    return order;
+}
+
+static int id_compare(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+struct order order_filtered(const struct order *order, const int64_t *ids, int64_t count, bool exclude) {
+    int64_t n = order->data->n;
+    struct order filtered = *order;
+    int64_t *sorted = take((size_t)count * 8);
+    if (count) memcpy(sorted, ids, (size_t)count * 8);
+    qsort(sorted, (size_t)count, 8, id_compare);
+    filtered.ids = take((size_t)(order->nq * n) * 8);
+    filtered.scores = take((size_t)(order->nq * n) * 4);
+    filtered.counts = take((size_t)order->nq * 4);
+    for (int64_t j = 0; j < order->nq; j++) {
+        int32_t kept = 0;
+        for (int64_t i = j * n; i < j * n + order->counts[j]; i++) {
+            bool listed = bsearch(&order->ids[i], sorted, (size_t)count, 8, id_compare) != NULL;
+            if (listed == exclude) continue;
+            filtered.ids[j * n + kept] = order->ids[i];
+            filtered.scores[j * n + kept++] = order->scores[i];
+        }
+        filtered.counts[j] = kept;
+    }
+    free(sorted);
+    return filtered;
+}
+
+void order_free(struct order *order) {
+    free(order->ids);
+    free(order->scores);
+    free(order->counts);
+}
+
+static float worst_of(const struct order *order) { return order->data->metric == VIC_L2 ? INFINITY : -INFINITY; }
+
+void order_check_hits(const struct order *order, int64_t j, int64_t k, const int64_t *ids, const float *scores, int32_t count) {
+    int64_t n = order->data->n, real = order->counts[j] < k ? order->counts[j] : k;
+    float worst = worst_of(order);
+    assert_int_equal(count, real);
+    if (real) assert_memory_equal(ids, order->ids + j * n, (size_t)real * 8);
+    if (real) assert_memory_equal(scores, order->scores + j * n, (size_t)real * 4);
+    for (int64_t i = real; i < k; i++) {
+        assert_true(ids[i] == -1);
+        assert_memory_equal(scores + i, &worst, 4);
+    }
+}
+
+void order_check_search(const struct order *order, const struct vic_index *index, const struct vic_matrix *queries,
+                        int64_t first, int64_t k, const struct vic_search_options *options) {
+    int64_t nq = queries->rows;
+    size_t slots = (size_t)(nq * k);
+    int64_t *ids = take(slots * 8);
+    float *scores = take(slots * 4);
     int32_t *counts = take((size_t)nq * 4);
     memset(ids, 0xAA, slots * 8);
     memset(scores, 0xAA, slots * 4);
     memset(counts, 0xAA, (size_t)nq * 4);
-    struct vic_matrix matrix = matrix_of(queries, nq, data->dim, query_dtype);
     struct vic_hits hits = {.ids = ids, .scores = scores, .counts = counts};
-    must(vic_index_search(index, &matrix, k, NULL, &hits));
-    for (int64_t j = 0; j < nq; j++) {
-        int32_t count =
-            oracle_search(data, (const char *)queries + (size_t)j * query_bytes, query_dtype, k, NULL, right_ids, right_scores);
-        assert_int_equal(counts[j], count);
-        assert_memory_equal(ids + j * k, right_ids, (size_t)k * 8);
-        assert_memory_equal(scores + j * k, right_scores, (size_t)k * 4);
-    }
+    must(vic_index_search(index, queries, k, options, &hits));
+    for (int64_t j = 0; j < nq; j++)
+        order_check_hits(order, (first + j) % order->nq, k, ids + j * k, scores + j * k, counts[j]);
     free(ids);
-    free(right_ids);
     free(scores);
-    free(right_scores);
     free(counts);
+}
+
+void order_check_within(const struct order *order, const struct vic_index *index, float score,
+                        const struct vic_search_options *options) {
+    int64_t n = order->data->n, total = 0;
+    bool l2 = order->data->metric == VIC_L2;
+    int64_t *offsets = take((size_t)(order->nq + 1) * 8), *ids = take((size_t)(order->nq * n) * 8);
+    float *scores = take((size_t)(order->nq * n) * 4);
+    struct vic_ranges ranges = {.offsets = offsets, .ids = ids, .scores = scores, .capacity = order->nq * n};
+    must(vic_index_within(index, &order->queries, score, options, &ranges));
+    assert_true(offsets[0] == 0);
+    for (int64_t j = 0; j < order->nq; j++) {
+        int64_t count = 0;
+        const float *right = order->scores + j * n;
+        while (count < order->counts[j] && (l2 ? right[count] <= score : right[count] >= score)) count++;
+        assert_int_equal(offsets[j + 1] - offsets[j], count);
+        if (count) assert_memory_equal(ids + total, order->ids + j * n, (size_t)count * 8);
+        if (count) assert_memory_equal(scores + total, right, (size_t)count * 4);
+        total += count;
+    }
+    free(offsets);
+    free(ids);
+    free(scores);
+}
+
+void check_search(const struct vic_index *index, const struct data *data, const void *queries, int64_t nq,
+                  enum vic_dtype query_dtype, int64_t k) {
+    struct order order = order_of(data, queries, nq, query_dtype);
+    order_check_search(&order, index, &order.queries, 0, k, NULL);
+    order_free(&order);
 }

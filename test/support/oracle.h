@@ -63,6 +63,29 @@ struct vic_matrix matrix_of(const void *vectors, int64_t nq, int64_t dim, enum v
 void check_search(const struct vic_index *index, const struct data *data, const void *queries, int64_t nq,
                   enum vic_dtype query_dtype, int64_t k);
 
+/* The whole order of a data set for each of nq packed queries: what every k, threshold, filter and batch is a part of. The
+ * oracle is slow, so that a test asks it once and holds many answers against what it said. */
+struct order {
+    const struct data *data;
+    struct vic_matrix queries; /* packed; borrowed like the data */
+    int64_t nq;
+    int64_t *ids;    /* query j's at j * data->n, the best first */
+    float *scores;   /* as many */
+    int32_t *counts; /* how many of them are real: data->n without a filter */
+};
+struct order order_of(const struct data *data, const void *queries, int64_t nq, enum vic_dtype query_dtype);
+/* The part of it that a list of ids lets pass, or does not. */
+struct order order_filtered(const struct order *order, const int64_t *ids, int64_t count, bool exclude);
+void order_free(struct order *order);
+/* One query's k slots against the order of query j: hits, then unused slots, each byte. */
+void order_check_hits(const struct order *order, int64_t j, int64_t k, const int64_t *ids, const float *scores, int32_t count);
+/* A search whose query i is the order's (first + i) mod nq, into buffers filled with 0xAA before. */
+void order_check_search(const struct order *order, const struct vic_index *index, const struct vic_matrix *queries,
+                        int64_t first, int64_t k, const struct vic_search_options *options);
+/* A threshold search of all its queries. */
+void order_check_within(const struct order *order, const struct vic_index *index, float score,
+                        const struct vic_search_options *options);
+
 /* malloc that ends the test instead of returning NULL. */
 void *take(size_t bytes);
 
