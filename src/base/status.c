@@ -51,9 +51,8 @@ enum vic_status status_fail_errno(int error, const char *what, const char *path)
     if (error == ENOENT) status = VIC_NOT_FOUND;
     if (error == ENOMEM) status = VIC_NO_MEMORY;
     char text[128] = "";
-    /* The XSI form fills the buffer, the GNU form may return a constant; _Generic tells them apart without a macro. */
-    const char *message = _Generic(strerror_r(error, text, sizeof text), int: text, char *: strerror_r(error, text, sizeof text));
-    return status_fail(status, "cannot %s %s: %s", what, path, message);
+    if (strerror_r(error, text, sizeof text) != 0) (void)snprintf(text, sizeof text, "error %d", error);
+    return status_fail(status, "cannot %s %s: %s", what, path, text);
 }
 
 void status_keep(struct status_note *note, enum vic_status status) {
