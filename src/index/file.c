@@ -285,6 +285,8 @@ enum vic_status file_map_open(const char *path, struct file_map *map) {
     enum vic_status status = VIC_OK;
     TRY(page_read(path, &file, &size, &page, &bytes));
     TRY(page_check(&page, bytes, size, path));
+    /* Without advice: over 1 GiB neither MADV_SEQUENTIAL nor MADV_WILLNEED nor MADV_HUGEPAGE changed a scan, cold (292 ms,
+     * the disk) or warm (27 ms, as from memory of our own); the page cache's large folios keep faults to 1,000. */
     void *mapped = size > SIZE_MAX ? MAP_FAILED : mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, file, 0);
     if (mapped == MAP_FAILED) {
         status = status_fail_errno(errno, "map", path);
