@@ -1,0 +1,117 @@
+/* vicinal build: a file of vectors becomes an index file, streamed, so that the rows need not fit in memory. */
+#include "input.h"
+#include "term.h"
+
+#include <stdlib.h>
+
+struct build_args {
+    struct common_args common;
+    const char *output, *ids, *texts, *metadata;
+};
+
+static const struct option_row build_rows[] = {
+    {"output", 'o', OPTION_TEXT, "INDEX", 0, 0, offsetof(struct build_args, output), NEEDED, "the index file to write"},
+    {"ids", 0, OPTION_TEXT, "FILE", 0, 0, offsetof(struct build_args, ids), OPTIONAL,
+     "ids of the rows, one a line (0, 1, 2 ...)"},
+    {"texts", 0, OPTION_TEXT, "FILE", 0, 0, offsetof(struct build_args, texts), OPTIONAL, "texts of the rows, one a line"},
+    {"metadata", 0, OPTION_TEXT, "JSON", 0, 0, offsetof(struct build_args, metadata), OPTIONAL,
+     "a JSON object to keep with the index"},
+    {.name = NULL},
+};
+
+/* What the command line names beside the rows, read. */
+struct extras {
+    int64_t *ids;
+    struct vic_texts texts;
+};
+
+static bool extras_read(const struct build_args *args, int64_t rows, struct extras *extras) {
+    int64_t count = rows;
+    if (args->ids && !ids_read(args->ids, &extras->ids, &count)) return false;
+    if (count != rows) {
+        say("%s: expected an id for each of %s rows, found %s", args->ids, show_count(rows), show_count(count));
+        return false;
+    }
+    TRY(args->texts ? vic_texts_read(args->texts, &extras->texts) : VIC_OK);
+    return true;
+done:
+    return false;
+}
+
+static void plan_show(const struct vic_plan *plan, const struct vic_file_info *rows) {
+    (void)fprintf(stderr, "%s rows x %s: %s of rows, %s beside them, %s to work in; the file will have about %s\n",
+                  show_count(rows->rows), show_count(rows->dim), show_bytes(plan->row_bytes), show_bytes(plan->extra_bytes),
+                  show_bytes(plan->workspace_bytes), show_bytes(plan->file_bytes));
+}
+
+static bool build_file(struct vic_device *device, const char *rows_path, const struct vic_file_info *rows,
+                       const struct vic_build_options *options) {
+    double began = seconds_now();
+    struct vic_plan plan = {.size = sizeof plan};
+    struct vic_index *index = NULL;
+    struct vic_index_info info = {.size = sizeof info};
+    struct vic_file_info file = {.size = sizeof file};
+    bool built = false;
+    TRY(vic_index_plan(device, rows->rows, rows->dim, options, &plan));
+    if (progress_wanted()) plan_show(&plan, rows);
+    TRY(vic_index_build_file(device, rows_path, options, &index));
+    TRY(vic_index_info(index, &info));
+    TRY(vic_file_info(options->path, &file));
+    printf("%s: %s rows x %s, %s, %s%s%s; %s, %s\n", options->path, show_count(info.rows), show_count(info.dim),
+           vic_dtype_name(info.dtype), vic_metric_name(info.metric), info.has_ids ? ", ids" : "",
+           info.has_texts ? ", texts" : "", show_bytes(file.bytes), show_seconds(seconds_now() - began));
+    built = true;
+done:
+    vic_index_free(index);
+    return built;
+}
+
+static int build_run(const void *arguments, char *const *operands) {
+    const struct build_args *args = arguments;
+    int code = FAILED;
+    struct vic_device *device = NULL;
+    struct input rows = {.path = NULL};
+    struct extras extras = {.ids = NULL};
+    if (!device_from(&args->common, &device)) goto done;
+    if (!input_open(&rows, device, operands[0], &args->common, "train")) goto done;
+    if (rows.index) {
+        say("%s is an index already; 'vicinal convert' takes its vectors out", operands[0]);
+        goto done;
+    }
+    if (!extras_read(args, rows.info.rows, &extras)) goto done;
+    const struct vic_reader_options reader = {
+        .size = sizeof reader, .dtype = args->common.read_type, .dataset = args->common.dataset};
+    const struct vic_build_options options = {
+        .size = sizeof options,
+        .metric = args->common.metric ? args->common.metric : rows.info.metric,
+        .dtype = args->common.type ? args->common.type : rows.type,
+        .ids = extras.ids,
+        .texts = args->texts ? &extras.texts : NULL,
+        .metadata = args->metadata,
+        .path = args->output,
+        .reader = &reader,
+        .progress = progress_hook(),
+    };
+    if (build_file(device, operands[0], &rows.info, &options)) code = DONE;
+done:
+    vic_texts_free(&extras.texts);
+    free(extras.ids);
+    input_close(&rows);
+    vic_device_free(device);
+    return code;
+}
+
+const struct command build_command = {
+    .name = "build",
+    .line = "make an index of a file of vectors",
+    .operands = "ROWS",
+    .about = "ROWS is a file of vectors: fvecs, bvecs, fbin and its kin, npy, HDF5. The metric is cosine unless --metric "
+             "or the file says another. Rows are stored in their own type unless --type says another: values are rounded "
+             "to a narrower float and refused when they overflow; for an integer type they must be whole numbers in range.",
+    .example = "vicinal build rows.fbin -o rows.vic --metric l2",
+    .options = build_rows,
+    .defaults = &(const struct build_args){.output = NULL},
+    .args_bytes = sizeof(struct build_args),
+    .common = COMMON_METRIC | COMMON_TYPE | COMMON_READ | COMMON_RUNS,
+    .run = build_run,
+};

@@ -1,0 +1,101 @@
+/* vicinal convert: vectors from any known file, or out of an index, into any format that can be written; ground truth
+ * likewise. Blocks stream through, so files may be larger than memory. */
+#include "input.h"
+#include "term.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_BYTES = 16 << 20 }; /* large enough that the disk sets the pace */
+
+static int64_t block_rows(const struct input *input) {
+    int64_t rows = BLOCK_BYTES / (int64_t)(input_row_bytes(input) + 1);
+    return rows > 0 ? rows : 1;
+}
+
+static bool blocks_copy(struct input *input, struct vic_writer *writer, void *block) {
+    double began = seconds_now();
+    int64_t total = input->info.rows, step = block_rows(input);
+    for (int64_t first = 0; first < total; first += step) {
+        int64_t count = total - first < step ? total - first : step;
+        const struct vic_matrix rows = {.data = block, .rows = count, .dim = input->info.dim, .dtype = input->type};
+        if (!input_read(input, first, count, block)) return false;
+        TRY(vic_writer_write(writer, &rows));
+        if (!progress_tick("converting", first + count, total, began)) return false;
+    }
+    return true;
+done:
+    return false;
+}
+
+static int convert_vectors(struct vic_device *device, const struct common_args *args, const char *in, const char *out) {
+    int code = FAILED;
+    struct input input = {.path = NULL};
+    struct vic_writer *writer = NULL;
+    void *block = NULL;
+    if (!input_open(&input, device, in, args, "train")) goto done;
+    if (args->type) input.type = args->type;
+    if (!(block = memory_take((uint64_t)block_rows(&input), input_row_bytes(&input)))) goto done;
+    TRY(vic_writer_open(out, input.info.rows, input.info.dim, input.type, NULL, &writer));
+    if (!blocks_copy(&input, writer, block)) goto done;
+    TRY(vic_writer_finish(writer));
+    printf("%s: %s rows x %s, %s\n", out, show_count(input.info.rows), show_count(input.info.dim), vic_dtype_name(input.type));
+    code = DONE;
+done:
+    vic_writer_free(writer);
+    free(block);
+    input_close(&input);
+    return code;
+}
+
+static int convert_truth(const char *in, const char *out) {
+    int code = FAILED;
+    struct vic_truth truth = {.nq = 0};
+    TRY(vic_truth_read(in, &truth));
+    TRY(vic_truth_write(out, &truth));
+    printf("%s: %s queries, %s neighbours each%s\n", out, show_count(truth.nq), show_count(truth.k),
+           truth.distances && path_ends(out, ".bin") ? ", with distances" : "");
+    code = DONE;
+done:
+    vic_truth_free(&truth);
+    return code;
+}
+
+/* Neighbours rather than vectors: ground truth, or whole numbers of 32 or 64 bits. */
+static bool holds_truth(const struct vic_file_info *info, const char *dataset) {
+    static const char *const words[] = {"truth", "ivecs", "i32", "u32", "i64", "u64"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(info->format, words[i]) == 0 || strcmp(info->element, words[i]) == 0) return true;
+    return dataset && strcmp(info->format, "hdf5") == 0 && strcmp(dataset, "neighbors") == 0;
+}
+
+static int convert_run(const void *arguments, char *const *operands) {
+    const struct common_args *args = arguments;
+    int code = FAILED;
+    struct vic_device *device = NULL;
+    struct vic_file_info info = {.size = sizeof info};
+    const struct common_args cpu = {.device = "cpu", .threads = args->threads};
+    TRY(vic_file_info(operands[0], &info));
+    if (holds_truth(&info, args->dataset))
+        code = convert_truth(operands[0], operands[1]);
+    else if (device_from(&cpu, &device))
+        code = convert_vectors(device, args, operands[0], operands[1]);
+done:
+    vic_device_free(device);
+    return code;
+}
+
+const struct command convert_command = {
+    .name = "convert",
+    .line = "between the formats of vectors and of ground truth",
+    .operands = "IN OUT",
+    .about = "IN is any known file of vectors, an index, or ground truth; the ending of OUT says what to write: .fvecs "
+             ".bvecs .fbin .u8bin .i8bin .f16bin .bin .npy for vectors, .bin .ivecs .npy for ground truth. With --type "
+             "values are rounded to a narrower float and refused when they overflow; for an integer type they must be "
+             "whole.",
+    .example = "vicinal convert rows.fbin rows.npy --type f16",
+    .defaults = &(const struct common_args){.k = 0},
+    .args_bytes = sizeof(struct common_args),
+    .common = COMMON_TYPE | COMMON_READ | COMMON_THREADS,
+    .run = convert_run,
+};

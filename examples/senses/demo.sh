@@ -1,0 +1,20 @@
+#!/bin/sh
+# The demonstration: 60 questions in plain words, answered from 10,000 word senses of WordNet.
+# usage: demo.sh BIN_DIR, where BIN_DIR holds the program vicinal
+set -eu
+
+vicinal=${1:?usage: demo.sh BIN_DIR}/vicinal
+here=$(dirname "$0")
+index=$(mktemp "${TMPDIR:-/tmp}/senses.XXXXXX")
+trap 'rm -f "$index"' EXIT
+trap 'exit 1' INT TERM HUP
+
+cat <<'END'
+A sentence encoder has turned 10,000 dictionary entries and 60 questions into vectors of 384 numbers; vectors of
+similar meaning are close to each other. vicinal keeps the entries in one index file and finds, for each question,
+the closest ones: exactly, by comparing all of them. Below: score, id and text of the three closest.
+
+END
+"$vicinal" build "$here/senses_f16.npy" -o "$index" --texts "$here/senses.txt" --metric dot >&2
+"$vicinal" search "$index" "$here/questions_f32.npy" -k 10 --show 3 --texts --query-texts "$here/questions.txt" \
+    --answers "$here/answers.txt" --stats --format table
