@@ -2,8 +2,8 @@
 #include "data/corpus.h"
 
 #include "base/dtype.h"
+#include "base/json_text.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,15 +143,12 @@ enum vic_status corpus_set_texts(struct corpus *corpus, const struct vic_texts *
 
 enum vic_status corpus_set_metadata(struct corpus *corpus, const char *metadata) {
     const char *text = metadata ? metadata : "{}";
-    json_error_t error;
-    json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, &error);
-    bool right = json_is_object(object);
+    json_t *object = NULL;
+    enum vic_status status = json_text_parse(text, strlen(text), "metadata", VIC_ARGUMENT, &object);
     json_decref(object);
-    if (!right)
-        return status_fail(VIC_ARGUMENT, "expected metadata to be a JSON object, found at line %d: %s", error.line,
-                           object ? "another kind of value" : error.text);
+    if (status != VIC_OK) return status;
     uint64_t bytes = strlen(text) + 1;
-    enum vic_status status = mem_alloc(corpus->mem, bytes, "the metadata", &corpus->own_metadata);
+    status = mem_alloc(corpus->mem, bytes, "the metadata", &corpus->own_metadata);
     if (status != VIC_OK) return status;
     corpus->own_metadata_bytes = bytes;
     memcpy(corpus->own_metadata, text, bytes);

@@ -24,6 +24,7 @@ struct source {
 struct sink {
     struct corpus corpus; /* rows NULL when they go to a file */
     uint32_t *places;
+    uint64_t places_bytes; /* the corpus, which knows n, is gone when these are freed */
     struct file_writer *writer;
     void *block; /* converted vectors on their way to the file, their norms behind them */
     uint64_t block_bytes;
@@ -121,6 +122,7 @@ static enum vic_status sink_open(struct vic_device *device, const struct vic_bui
                                  const struct source *source, struct sink *sink) {
     enum vic_status status = VIC_OK;
     int64_t n = source->n, row_bytes = source->dim * (int64_t)vic_dtype_bytes(options->dtype);
+    sink->places_bytes = (uint64_t)n * sizeof *sink->places;
     if (options->ids) TRY(corpus_places(&device->host, options->ids, n, &sink->places));
     /* With a file the corpus is allocated without rows: dimension 0 makes their size nothing. */
     TRY(corpus_alloc(&device->host, n, options->path ? 0 : source->dim, options->dtype, options->metric, options->ids != NULL,
@@ -146,7 +148,7 @@ done:
 static void sink_close(struct vic_device *device, struct sink *sink) {
     file_writer_free(sink->writer);
     mem_free(&device->host, sink->block, sink->block_bytes);
-    mem_free(&device->host, sink->places, (uint64_t)sink->corpus.rows.n * sizeof(uint32_t));
+    mem_free(&device->host, sink->places, sink->places_bytes);
     corpus_free(&sink->corpus);
 }
 

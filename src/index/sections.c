@@ -6,12 +6,11 @@
  * it is asked for). Everything that is more than safety, index_check looks at. */
 #include "index/index.h"
 #include "base/dtype.h"
+#include "base/json_text.h"
 #include "base/progress.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Rows that are written or checked between two progress reports. */
@@ -37,12 +36,13 @@ static enum vic_status meta_write(struct file_writer *writer, const struct index
     json_t *meta = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:s}", "kind", kind->name, "metric", vic_metric_name(rows->metric),
                              "dtype", vic_dtype_name(rows->dtype), "rows", (json_int_t)rows->n, "dim", (json_int_t)rows->dim,
                              "next_id", (json_int_t)corpus->next_id, "library", vic_version());
-    char *text = meta ? json_dumps(meta, JSON_COMPACT) : NULL;
-    enum vic_status status = text ? section_write(writer, "meta", text, strlen(text))
-                                  : status_fail(VIC_NO_MEMORY, "describing the index needs memory and the system has no more");
-    free(text);
+    /* Into a buffer of ours: json_dumps does not notice when memory for a key runs out, and would leave the key out. */
+    char text[512];
+    size_t bytes = meta ? json_dumpb(meta, text, sizeof text, JSON_COMPACT) : 0;
     json_decref(meta);
-    return status;
+    if (bytes == 0 || bytes > sizeof text)
+        return status_fail(VIC_NO_MEMORY, "describing the index needs memory and the system has no more");
+    return section_write(writer, "meta", text, bytes);
 }
 
 enum vic_status index_write_rest(struct file_writer *writer, const struct index_kind *kind, const struct corpus *corpus) {
@@ -151,19 +151,13 @@ static enum vic_status meta_read(const struct file_map *map, struct meta *meta) 
     const char *text = NULL;
     uint64_t bytes = 0;
     json_t *object = NULL;
-    json_error_t error;
+    char what[sizeof map->path + 16];
     enum vic_status status = VIC_OK;
     memset(meta, 0, sizeof *meta);
     TRY(section_trust(map, "meta", &text, &bytes));
     if (!text) return status_fail(VIC_FORMAT, "%s: expected an index, found a container without a section meta", map->path);
-    object = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!object && json_error_code(&error) == json_error_out_of_memory)
-        return status_fail(VIC_NO_MEMORY, "%s: reading section meta needs memory and the system has no more", map->path);
-    if (!json_is_object(object)) {
-        status = status_fail(VIC_FORMAT, "%s: section meta is not a JSON object (%s)", map->path,
-                             object ? "another kind of value" : error.text);
-        goto done;
-    }
+    (void)snprintf(what, sizeof what, "%s: section meta", map->path);
+    TRY(json_text_parse(text, bytes, what, VIC_FORMAT, &object));
     TRY(meta_names(map, object, meta));
     TRY(meta_number(map, object, "rows", 0, ROWS_MAX, &meta->n));
     TRY(meta_number(map, object, "dim", 1, DIM_MAX, &meta->dim));
@@ -338,7 +332,7 @@ enum vic_status index_open(struct vic_device *device, const char *path, const st
     TRY(meta_read(&map, &meta));
     TRY(corpus_map(&map, &meta, &device->host, &corpus));
     if (options->check) TRY(contents_check(device, &corpus, map.path, &options->progress));
-    return index_assemble(device, meta.kind, &corpus, &map, index);
+    TRY(index_assemble(device, meta.kind, &corpus, &map, index)); /* took corpus and map over */
 done:
     corpus_free(&corpus);
     file_map_close(&map);
