@@ -167,7 +167,8 @@ void section_replace(struct blob *blob, const char *name, const void *bytes, siz
     memcpy(grown, blob->bytes, blob->size);
     free(blob->bytes);
     *blob = (struct blob){grown, offset + size};
-    memset(section_bytes(blob, name, &old), 0, old);
+    unsigned char *gap = section_bytes(blob, name, &old);
+    memset(gap, 0, old);
     memcpy(blob->bytes + offset, bytes, size);
     page_set(blob, entry + ENTRY_OFFSET, 8, offset);
     page_set(blob, entry + ENTRY_BYTES, 8, size);
