@@ -6,6 +6,7 @@
 #include "input.h"
 #include "term.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 struct bench_args {
@@ -191,7 +192,7 @@ static bool report_json(const struct bench_job *job, double gbps, double roof) {
                              vic_dtype_name(info->dtype), "device", job->device_info.name, "kernels", job->device_info.kernels,
                              "path", path_name(job->path), "threads", job->device_info.threads);
     for (int i = 0; i < PERCENTILES; i++)
-        (void)json_object_set_new(line, percentiles[i].field, json_number(job_percentile(job, i) * 1e6));
+        (void)json_object_set_new(line, percentiles[i].field, json_number(round(job_percentile(job, i) * 1e9) / 1e3));
     json_t *rest = json_pack("{s:I, s:f, s:f, s:f, s:f, s:b}", "repeats", (json_int_t)job->args->trials, "qps",
                              (double)(job->args->trials * job->args->batch) / job->total_seconds, "gbps", gbps,
                              "plain_read_gbps", roof, "share_of_plain_read", gbps / roof, "verified", 1);

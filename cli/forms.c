@@ -74,7 +74,7 @@ static bool table_put(struct form *form, const struct answer *answer) {
         printf("\n");
     }
     if (answer->count == 0) printf("  no hits\n");
-    return !ferror(stdout);
+    return stream_good(stdout);
 }
 
 /* ---- JSON, one object a query: as lines, or as one array in a file */

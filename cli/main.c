@@ -2,6 +2,7 @@
  *
  * A new subcommand is one file that defines a struct command, and one row here. */
 #include "command.h"
+#include "output.h"
 #include "term.h"
 
 #include <errno.h>
@@ -45,9 +46,9 @@ static const struct command *command_find(const char *name) {
 /* What was printed must have arrived: a full disk behind '>' is a failure like any other. A reader that closed the pipe
  * has its reasons, so that one is not spoken of. */
 static int output_finish(int code) {
-    errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
-    if (errno != EPIPE) say("standard output could not be written: %s", strerror(errno ? errno : EIO));
+    int error = output_error();
+    if (error == 0) return code;
+    if (error != EPIPE) say("standard output could not be written: %s", strerror(error));
     return FAILED;
 }
 

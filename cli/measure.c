@@ -41,7 +41,9 @@ bool threads_run(int threads, int64_t total, void (*work)(void *context, int64_t
 
 /* ---- the roof */
 
-enum { LANES = 32 }; /* words added side by side: the adds must never be what is waited for */
+/* Words added side by side, so that the adds are never what is waited for, and how far ahead lines are asked for: worth
+ * 5 % on the machine where it was measured (AMD EPYC, 2 threads, 48 to 51 GB/s). */
+enum { LANES = 32, LINE = 8, AHEAD = 256 };
 
 struct read_job {
     const uint64_t *words;
@@ -53,8 +55,10 @@ static void read_piece(void *context, int64_t first, int64_t count) {
     struct read_job *job = context;
     uint64_t lanes[LANES] = {0}, sum = 0;
     for (int round = 0; round < job->rounds; round++)
-        for (int64_t i = first; i + LANES <= first + count; i += LANES)
+        for (int64_t i = first; i + LANES <= first + count; i += LANES) {
+            for (int j = 0; j < LANES; j += LINE) __builtin_prefetch(job->words + i + AHEAD + j);
             for (int j = 0; j < LANES; j++) lanes[j] += job->words[i + j];
+        }
     for (int j = 0; j < LANES; j++) sum += lanes[j];
     (void)__atomic_fetch_add(&job->sum, sum, __ATOMIC_RELAXED);
 }

@@ -10,11 +10,27 @@
 #include <string.h>
 #include <unistd.h>
 
+static int first_error;
+
+bool stream_good(FILE *out) {
+    if (!ferror(out)) return true;
+    if (out == stdout && first_error == 0) first_error = errno ? errno : EIO;
+    return false;
+}
+
+int output_error(void) {
+    errno = 0;
+    if (fflush(stdout) != 0 && first_error == 0) first_error = errno;
+    (void)stream_good(stdout);
+    return first_error;
+}
+
 bool json_put(FILE *out, json_t *value) {
     bool put = value && json_dumpf(value, out, JSON_COMPACT | JSON_REAL_PRECISION(9)) == 0 && fputc('\n', out) != EOF;
-    if (!value) say("memory for the output could not be had");
+    bool good = stream_good(out); /* one that is not is spoken of where it is closed */
+    if (good && !put) say("memory for the output could not be had");
     json_decref(value);
-    return put; /* a stream that fails is spoken of where it is closed */
+    return good && put;
 }
 
 json_t *json_text(const char *text, size_t bytes) {

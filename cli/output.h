@@ -13,6 +13,11 @@ json_t *json_text(const char *text, size_t bytes);
 /* A number, or null for the infinities that JSON does not have. */
 json_t *json_number(double value);
 
+/* True while all that was printed to `out` could be; keeps the reason when it is standard output that fails. */
+bool stream_good(FILE *out);
+/* The errno of the first write to standard output that failed; 0: none. */
+int output_error(void);
+
 struct out_file {
     FILE *stream;
     char *path, *temporary;
