@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-expected=0000000000000000
+expected=da4507d636559485
 
 code=0 runs=0
 check() { # WHAT PROGRAM
