@@ -5,11 +5,26 @@
 #include "backend/cpu/kernels.h"
 
 #if defined(__x86_64__)
+#include "backend/cpu/lanes_avx2.h"
 #include "backend/cpu/processor.h"
 
-#include <immintrin.h>
+/* Sixteen registers: half of the accumulators of a row are held; 8 sums a tile leave room for rows and a query. */
+enum { SCAN_PASSES = 2, TILE_VECTORS = 2, TILE_QUERIES = 4, EXACT_VECTORS = 2, EXACT_QUERIES = 4, EXACT_DIMS = 2 };
 
-enum { LANES = 8 };
+/* A word of an exact tile is two 16-bit elements: vpmaddubsw, the 8-bit form, saturates. */
+INLINE words exact_rows(enum vic_dtype dtype, const void *row, int64_t i, int64_t count) {
+    return shorts_load(dtype, row, i, count);
+}
+INLINE words exact_queries(enum vic_dtype dtype, const void *query, int64_t i, int64_t count) {
+    return shorts_load(dtype, query, i, count);
+}
+INLINE words exact_step(words sum, words x, words q) { return shorts_step(sum, x, q); }
+INLINE int exact_row_shift(enum vic_dtype dtype) { return (void)dtype, 0; }
+INLINE int exact_query_shift(enum vic_dtype dtype) { return (void)dtype, 0; }
+
+#include "backend/cpu/exact.h"
+#include "backend/cpu/scan.h"
+#include "backend/cpu/tile.h"
 
 /* ---------------------------------------------------------------- conversions */
 
@@ -163,6 +178,10 @@ static int64_t above(const float *scores, int64_t n, bool smaller_better, uint32
 const struct kernels kernels_avx2 = {
     .name = "avx2",
     .available = processor_has_avx2,
+    .scan = SCAN_TABLE,
+    .scan_exact = SCAN_EXACT_TABLE,
+    .tile = TILE_TABLE,
+    .tile_exact = TILE_EXACT_TABLE,
     .cosine = cosine,
     .replace_nan = replace_nan,
     .above = above,

@@ -2,9 +2,14 @@
 #include "backend/cpu/kernels.h"
 
 #if defined(__x86_64__)
+#include "backend/cpu/lanes_avx512.h"
 #include "backend/cpu/processor.h"
 
-#include <immintrin.h>
+/* 32 registers: all 128 accumulators of a row, or 12 sums of a tile twice (both leaves of a pair). */
+enum { SCAN_PASSES = 1, TILE_VECTORS = 2, TILE_QUERIES = 6 };
+
+#include "backend/cpu/scan.h"
+#include "backend/cpu/tile.h"
 
 /* No branch a hit, so a filter that keeps everything costs what one costs that keeps nothing. The compressed register is
  * stored whole, not by a compressing store (microcode on AMD): at most i positions are out, and n - i >= 16 follow. */
@@ -29,6 +34,8 @@ static int64_t above(const float *scores, int64_t n, bool smaller_better, uint32
 const struct kernels kernels_avx512 = {
     .name = "avx512",
     .available = processor_has_avx512,
+    .scan = SCAN_TABLE,
+    .tile = TILE_TABLE,
     .above = above,
 };
 #endif

@@ -1,0 +1,23 @@
+/* What every lanes header begins with. A lanes header gives one instruction set's registers the names that scan.h, tile.h
+ * and exact.h are written in, so that each algorithm exists once:
+ *
+ *   floats   LANES float32: zero, load (converting from any stored type), load_some (no byte past the last element is
+ *            read), broadcast, store, add, sub, mul, fma; transpose: lane j of register i to lane i of register j
+ *   words    LANES integers modulo 2^32: zero, load, broadcast, store, add, sub; round: to the nearest float32
+ *   shorts   the same register as 16-bit integers: load (widening 8-bit elements), sub, step: sum + pairs of products
+ *
+ * A new instruction set is a lanes header, a file with its table, and a row in pick.c. */
+#ifndef CPU_LANES_H
+#define CPU_LANES_H
+
+#include "backend/cpu/kernels.h"
+
+/* The bodies become kernels by inlining them with constant arguments: a type, an operation. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* Bytes that a stream is fetched ahead of its use. Hardware prefetch stops at the end of a page and starts late on the
+ * next; this does not. Fetching past the end of an array is harmless. */
+enum { AHEAD = 2048 };
+INLINE void fetch_ahead(const void *address) { __builtin_prefetch((const char *)address + AHEAD); }
+
+#endif

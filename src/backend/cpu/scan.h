@@ -1,0 +1,124 @@
+/* One float32 query against streamed rows, in lanes: the body shared by the instruction sets. A file includes its lanes
+ * header and sets SCAN_PASSES first, then fills `scan` of its table with SCAN_TABLE.
+ *
+ * Layout: the 128 accumulators of the canonical sum are 8 blocks of 16 neighbours. A pass holds every SCAN_PASSES-th
+ * block of one row in registers and runs over the row; with two passes (AVX2: half of the blocks fill its registers) the
+ * second finds the row in the first-level cache. Steps 64 and 32 of the tree, and 16 between passes, add whole blocks.
+ * Steps 8 to 1 go across lanes, so the blocks of LANES rows are transposed first and one register of scores comes out.
+ * Blocks that begin past dim are never loaded.
+ *
+ * Bound by reading rows; figures at the table of each instruction set. */
+#ifndef CPU_SCAN_H
+#define CPU_SCAN_H
+
+#include "backend/cpu/kernels.h"
+
+enum { BLOCK = 16, BLOCKS = 8, CHUNK = BLOCK * BLOCKS, PARTS = BLOCK / LANES, HELD = BLOCKS / SCAN_PASSES };
+
+struct block {
+    floats part[PARTS];
+};
+
+INLINE struct block block_add(struct block a, struct block b) {
+    for (int p = 0; p < PARTS; p++) a.part[p] = floats_add(a.part[p], b.part[p]);
+    return a;
+}
+
+/* sum + the products, or the squared differences, of `count` elements from i on; 1 <= count <= BLOCK. */
+INLINE struct block block_step(enum vic_dtype dtype, enum kernel_op op, const void *row, const float *query, int64_t i,
+                               int64_t count, struct block sum) {
+    for (int p = 0; p < PARTS; p++, i += LANES, count -= LANES) {
+        if (count <= 0) break;
+        bool whole = count >= LANES;
+        floats x = whole ? floats_load(dtype, row, i) : floats_load_some(dtype, row, i, count);
+        floats q = whole ? floats_load(VIC_F32, query, i) : floats_load_some(VIC_F32, query, i, count);
+        if (op == OP_L2) q = x = floats_sub(x, q);
+        sum.part[p] = floats_fma(x, q, sum.part[p]);
+    }
+    return sum;
+}
+
+/* Blocks first, first + SCAN_PASSES ... of one row, added up to one block. */
+INLINE struct block row_pass(enum vic_dtype dtype, enum kernel_op op, int64_t element, const void *row, int64_t dim,
+                             const float *query, int first) {
+    struct block a[HELD];
+    for (int b = 0; b < HELD; b++)
+        for (int p = 0; p < PARTS; p++) a[b].part[p] = floats_zero();
+    int64_t i = 0;
+    for (; i + CHUNK <= dim; i += CHUNK) {
+        if (first == 0)
+            for (int64_t byte = 0; byte < CHUNK * element; byte += 64) fetch_ahead((const char *)row + i * element + byte);
+        for (int b = 0; b < HELD; b++)
+            a[b] = block_step(dtype, op, row, query, i + BLOCK * (first + b * SCAN_PASSES), BLOCK, a[b]);
+    }
+    for (int b = 0; b < HELD; b++) {
+        int64_t at = i + BLOCK * (first + b * SCAN_PASSES);
+        if (at + BLOCK <= dim)
+            a[b] = block_step(dtype, op, row, query, at, BLOCK, a[b]);
+        else if (at < dim)
+            a[b] = block_step(dtype, op, row, query, at, dim - at, a[b]);
+    }
+    for (int w = HELD / 2; w >= 1; w /= 2)
+        for (int b = 0; b < w; b++) a[b] = block_add(a[b], a[b + w]);
+    return a[0];
+}
+
+INLINE struct block row_block(enum vic_dtype dtype, enum kernel_op op, int64_t element, const void *row, int64_t dim,
+                              const float *query) {
+    struct block sum = row_pass(dtype, op, element, row, dim, query, 0);
+    for (int pass = 1; pass < SCAN_PASSES; pass++) sum = block_add(sum, row_pass(dtype, op, element, row, dim, query, pass));
+    return sum;
+}
+
+/* Steps 8, 4, 2, 1 for LANES rows; lane r of the answer is row r's sum, never -0. */
+INLINE floats blocks_sum(const struct block blocks[LANES]) {
+    floats t[LANES];
+    for (int r = 0; r < LANES; r++) {
+        struct block sum = blocks[r];
+        for (int w = PARTS / 2; w >= 1; w /= 2)
+            for (int p = 0; p < w; p++) sum.part[p] = floats_add(sum.part[p], sum.part[p + w]);
+        t[r] = sum.part[0];
+    }
+    floats_transpose(t);
+    for (int w = LANES / 2; w >= 1; w /= 2)
+        for (int j = 0; j < w; j++) t[j] = floats_add(t[j], t[j + w]);
+    return floats_add(t[0], floats_zero());
+}
+
+INLINE void scan_rows(enum vic_dtype dtype, enum kernel_op op, int64_t element, const void *rows, int64_t n, int64_t dim,
+                      const float *query, float *scores) {
+    const char *row = rows;
+    struct block blocks[LANES] = {0};
+    for (int64_t i = 0; i < n; i += LANES) {
+        int64_t count = n - i < LANES ? n - i : LANES;
+        for (int64_t r = 0; r < count; r++, row += dim * element) blocks[r] = row_block(dtype, op, element, row, dim, query);
+        float group[LANES];
+        floats_store(group, blocks_sum(blocks));
+        memcpy(scores + i, group, (size_t)count * sizeof *scores);
+    }
+}
+
+#define SCAN(type, dtype, element, name, op)                                                                                   \
+    static void type##_scan_##name(const void *rows, int64_t n, int64_t dim, const void *query, float *scores) {               \
+        scan_rows(dtype, op, element, rows, n, dim, query, scores);                                                            \
+    }
+#define SCAN_TYPE(type, dtype, element)                                                                                        \
+    SCAN(type, dtype, element, dot, OP_DOT)                                                                                    \
+    SCAN(type, dtype, element, l2, OP_L2)
+
+SCAN_TYPE(f32, VIC_F32, 4)
+SCAN_TYPE(f16, VIC_F16, 2)
+SCAN_TYPE(bf16, VIC_BF16, 2)
+SCAN_TYPE(i8, VIC_I8, 1)
+SCAN_TYPE(u8, VIC_U8, 1)
+
+#define SCAN_TABLE                                                                                                             \
+    {                                                                                                                          \
+        [VIC_F32] = {f32_scan_dot, f32_scan_l2}, [VIC_F16] = {f16_scan_dot, f16_scan_l2},                                      \
+        [VIC_BF16] = {bf16_scan_dot, bf16_scan_l2}, [VIC_I8] = {i8_scan_dot, i8_scan_l2}, [VIC_U8] = {                         \
+            u8_scan_dot,                                                                                                       \
+            u8_scan_l2                                                                                                         \
+        }                                                                                                                      \
+    }
+
+#endif
