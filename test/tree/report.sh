@@ -21,7 +21,8 @@ cat >"$scratch/expected" <<'END'
 | 100,000 × 100 f32 | 1 | 10 | 2,500 µs | 5,000 µs | 20.0 ms | 2.0× | 80% |
 | 100,000 × 100 f32 | 16 | 10 | 9,000 µs (not verified) |  |  |  |  |
 END
-python3 bench/report.py "$scratch/cpu-here.jsonl" | head -n 6 >"$scratch/found"
+python3 bench/report.py "$scratch/cpu-here.jsonl" >"$scratch/all"
+head -n 6 "$scratch/all" >"$scratch/found"
 diff "$scratch/expected" "$scratch/found"
 
 echo 'not JSON' >"$scratch/broken.jsonl"
