@@ -1,0 +1,171 @@
+"""Exact search on the CPU beside its peers, all in one process, call by call in turn.
+
+    python3 bench/exact_cpu.py LIBRARY ROWS.npy QUERIES.npy [-o bench/results/cpu-MACHINE.jsonl]
+
+LIBRARY is libvicinal.so. Peers: NumPy, FAISS flat, usearch exact, those that are installed. Every system answers the same
+float32 inner-product question over the same rows; each round times one call of each, so that a machine whose speed drifts
+drifts for all. Before anything is timed our ids and scores are held against a float64 product. Prints JSON lines, first
+the environment (fields: docs/benchmarks.md).
+"""
+import argparse
+import ctypes
+import datetime
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+
+class Matrix(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("rows", ctypes.c_int64), ("dim", ctypes.c_int64), ("stride_bytes", ctypes.c_int64),
+                ("dtype", ctypes.c_int), ("place", ctypes.c_int)]
+
+
+class Hits(ctypes.Structure):
+    _fields_ = [("ids", ctypes.c_void_p), ("scores", ctypes.c_void_p), ("counts", ctypes.c_void_p), ("place", ctypes.c_int)]
+
+
+DTYPES = {"float32": 1, "float16": 2, "int8": 4, "uint8": 5}
+METRICS = {"dot": 1, "cosine": 2, "l2": 3}
+
+
+def matrix_of(array):
+    return Matrix(array.ctypes.data, array.shape[0], array.shape[1], 0, DTYPES[array.dtype.name], 1)
+
+
+class Vicinal:
+    """The library by its C calls: what a C program would pay, plus one foreign call."""
+
+    def __init__(self, path, rows, metric):
+        self.lib = ctypes.CDLL(path)
+        self.lib.vic_last_error.restype = ctypes.c_char_p
+        self.device = ctypes.c_void_p()
+        self.index = ctypes.c_void_p()
+        self.check(self.lib.vic_device_open(None, ctypes.byref(self.device)))
+        options = (ctypes.c_char * 512)()  # vic_build_options: size, metric; larger than any, the rest zero
+        ctypes.memmove(options, (ctypes.c_size_t * 1)(512), 8)
+        ctypes.memmove(ctypes.byref(options, 8), (ctypes.c_int * 1)(METRICS[metric]), 4)
+        self.check(self.lib.vic_index_build(self.device, ctypes.byref(matrix_of(rows)), options, ctypes.byref(self.index)))
+
+    def check(self, status):
+        if status:
+            raise RuntimeError(self.lib.vic_last_error().decode())
+
+    def searcher(self, queries, k):
+        ids = np.empty((len(queries), k), np.int64)
+        scores = np.empty((len(queries), k), np.float32)
+        matrix, hits = matrix_of(queries), Hits(ids.ctypes.data, scores.ctypes.data, None, 1)
+
+        def call():
+            self.check(self.lib.vic_index_search(self.index, ctypes.byref(matrix), ctypes.c_int64(k), None, ctypes.byref(hits)))
+            return ids, scores
+
+        return call
+
+
+def numpy_searcher(rows, queries, k):
+    def call():
+        scores = queries @ rows.T
+        if k < rows.shape[0]:
+            part = np.argpartition(-scores, k, axis=1)[:, :k]
+            return np.take_along_axis(part, np.argsort(-np.take_along_axis(scores, part, 1), axis=1), 1)
+        return np.argsort(-scores, axis=1)
+
+    return call
+
+
+def peers_of(rows, threads):
+    """name -> function(queries, k) -> callable; peers that are not installed are left out."""
+    peers = {"numpy": lambda queries, k: numpy_searcher(rows, queries, k)}
+    try:
+        import faiss
+        faiss.omp_set_num_threads(threads)
+        flat = faiss.IndexFlatIP(rows.shape[1])
+        flat.add(rows)
+        peers["faiss_flat"] = lambda queries, k: lambda: flat.search(queries, k)
+    except ImportError:
+        pass
+    try:
+        from usearch.index import MetricKind, search as usearch_search
+        peers["usearch_exact"] = lambda queries, k: lambda: usearch_search(rows, queries, k, MetricKind.IP, exact=True, threads=threads)
+    except ImportError:
+        pass
+    return peers
+
+
+def verify(rows, queries, ids, scores):
+    """Scores right to float32 rounding, order by (score, id), and nothing better left out."""
+    exact = queries.astype(np.float64) @ rows.astype(np.float64).T
+    for j in range(len(queries)):
+        got = exact[j, ids[j]]
+        slack = 1e-5 * np.abs(queries[j]).astype(np.float64).sum()
+        assert np.allclose(got, scores[j], atol=slack), "a score is wrong"
+        assert all((scores[j, i], -ids[j, i]) > (scores[j, i + 1], -ids[j, i + 1]) for i in range(ids.shape[1] - 1)), "order"
+        rest = np.delete(exact[j], ids[j])
+        assert rest.size == 0 or rest.max() <= scores[j, -1] + slack, "a better row was left out"
+
+
+def times_in_turn(calls, repeats, warmup=3):
+    times = {name: [] for name in calls}
+    for turn in range(warmup + repeats):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            if turn >= warmup:
+                times[name].append((time.perf_counter() - start) * 1e6)
+    return {name: np.sort(values) for name, values in times.items()}
+
+
+def environment(command):
+    listing = subprocess.run(["git", "ls-files", "-s", "include", "src", "cli"], capture_output=True, text=True,
+                             cwd=os.path.dirname(os.path.abspath(__file__)) + "/..").stdout
+    cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
+    return {"record": "environment", "date": datetime.date.today().isoformat(), "source": hashlib.sha256(listing.encode()).hexdigest()[:16],
+            "gpu": None, "cpu": cpu, "cores": len(os.sched_getaffinity(0)), "clocks_locked": False, "command": command}
+
+
+def shapes(n):
+    """(rows, batch, k, repeats)"""
+    small = min(10000, n)
+    return ((n, 1, 10, 40), (n, 1, 100, 30), (n, 1, 1000, 15), (n, 1, n, 7), (n, 16, 10, 10), (n, 256, 10, 5), (small, 1, 10, 300))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library")
+    parser.add_argument("rows")
+    parser.add_argument("queries")
+    parser.add_argument("-o", "--output", default="-")
+    arguments = parser.parse_args()
+    out = sys.stdout if arguments.output == "-" else open(arguments.output, "w")
+    rows = np.ascontiguousarray(np.load(arguments.rows), np.float32)
+    queries = np.ascontiguousarray(np.load(arguments.queries), np.float32)
+    threads = len(os.sched_getaffinity(0))
+
+    def record(**fields):
+        print(json.dumps(fields), file=out, flush=True)
+
+    record(**environment("bench/exact_cpu.py " + " ".join(os.path.basename(a) for a in sys.argv[1:4])))
+    systems = {}
+    for n, batch, k, repeats in shapes(len(rows)):
+        if n not in systems:
+            used = np.ascontiguousarray(rows[:n])
+            systems = {n: (used, Vicinal(arguments.library, used, "dot"), peers_of(used, threads))}
+        used, ours, peers = systems[n]
+        block = np.ascontiguousarray(queries[:batch])
+        calls = {"vicinal": ours.searcher(block, k), **{name: make(block, k) for name, make in peers.items()}}
+        verify(used, block[:4], *[array[:4] for array in calls["vicinal"]()])
+        for name, sorted_us in times_in_turn(calls, repeats).items():
+            m = len(sorted_us)
+            record(record="exact", system=name, rows=n, dim=used.shape[1], k=k, batch=batch, metric="dot", dtype="f32", device="cpu",
+                   threads=threads, p50_us=round(float(sorted_us[m // 2]), 1), p99_us=round(float(sorted_us[int(m * 0.99)]), 1),
+                   max_us=round(float(sorted_us[-1]), 1), repeats=m, qps=round(batch / sorted_us[m // 2] * 1e6, 1), verified=name == "vicinal")
+
+
+if __name__ == "__main__":
+    main()
