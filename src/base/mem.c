@@ -9,17 +9,27 @@ static const uint64_t huge_page_bytes = UINT64_C(2) << 20;
 
 struct mem mem_default = {.budget = UINT64_MAX, .budget_name = "host_bytes"};
 
+static enum vic_status budget_fail(const struct mem *mem, uint64_t bytes, uint64_t used, const char *what) {
+    return status_fail(VIC_BUDGET, "%s needs %llu bytes but the budget %s is %llu bytes, of which %llu are in use", what,
+                       (unsigned long long)bytes, mem->budget_name, (unsigned long long)mem->budget, (unsigned long long)used);
+}
+
 enum vic_status mem_check(const struct mem *mem, uint64_t bytes, const char *what) {
     uint64_t used = atomic_load(&mem->used);
-    if (bytes > mem->budget || used > mem->budget - bytes)
-        return status_fail(VIC_BUDGET, "%s needs %llu bytes but the budget %s is %llu bytes, of which %llu are in use", what,
-                           (unsigned long long)bytes, mem->budget_name, (unsigned long long)mem->budget,
-                           (unsigned long long)used);
+    return bytes > mem->budget || used > mem->budget - bytes ? budget_fail(mem, bytes, used, what) : VIC_OK;
+}
+
+/* Takes the bytes out of the budget before the memory is had: two threads that both fit alone must not both be let in. */
+static enum vic_status mem_reserve(struct mem *mem, uint64_t bytes, const char *what, uint64_t *held) {
+    uint64_t used = atomic_load(&mem->used);
+    do {
+        if (bytes > mem->budget || used > mem->budget - bytes) return budget_fail(mem, bytes, used, what);
+    } while (!atomic_compare_exchange_weak(&mem->used, &used, used + bytes));
+    *held = used + bytes;
     return VIC_OK;
 }
 
-static void mem_count(struct mem *mem, uint64_t bytes) {
-    uint64_t used = atomic_fetch_add(&mem->used, bytes) + bytes;
+static void mem_note_peak(struct mem *mem, uint64_t used) {
     uint64_t peak = atomic_load(&mem->peak);
     while (used > peak && !atomic_compare_exchange_weak(&mem->peak, &peak, used)) {
     }
@@ -35,16 +45,19 @@ static void *mem_from_libc(uint64_t bytes) {
 }
 
 enum vic_status mem_alloc(struct mem *mem, uint64_t bytes, const char *what, void **memory) {
-    enum vic_status status = mem_check(mem, bytes, what);
+    uint64_t held = 0;
+    enum vic_status status = mem_reserve(mem, bytes, what, &held);
     if (status != VIC_OK) return status;
     void *block = NULL;
     if (bytes < (uint64_t)PTRDIFF_MAX - 2 * huge_page_bytes) {
         size_t asked = (size_t)(bytes ? bytes : 1);
         block = mem->hooks.allocate ? mem->hooks.allocate(mem->hooks.user, asked, MEM_ALIGNMENT) : mem_from_libc(bytes);
     }
-    if (!block)
+    if (!block) {
+        atomic_fetch_sub(&mem->used, bytes);
         return status_fail(VIC_NO_MEMORY, "%s needs %llu bytes and the system has no more", what, (unsigned long long)bytes);
-    mem_count(mem, bytes);
+    }
+    mem_note_peak(mem, held);
     *memory = block;
     return VIC_OK;
 }
