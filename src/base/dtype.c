@@ -70,6 +70,7 @@ static enum vic_status name_parse(const struct name_row *rows, size_t count, con
 
 enum vic_status vic_metric_parse(const char *name, enum vic_metric *metric) {
     int value = 0;
+    if (!metric) return status_fail(VIC_ARGUMENT, "expected a place for the metric, found NULL");
     enum vic_status status = name_parse(metric_names, COUNT(metric_names), "metric", name, &value);
     if (status == VIC_OK) *metric = (enum vic_metric)value;
     return status;
@@ -77,6 +78,7 @@ enum vic_status vic_metric_parse(const char *name, enum vic_metric *metric) {
 
 enum vic_status vic_dtype_parse(const char *name, enum vic_dtype *dtype) {
     int value = 0;
+    if (!dtype) return status_fail(VIC_ARGUMENT, "expected a place for the type, found NULL");
     enum vic_status status = name_parse(dtype_names, COUNT(dtype_names), "type", name, &value);
     if (status == VIC_OK) *dtype = (enum vic_dtype)value;
     return status;
