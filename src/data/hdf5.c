@@ -3,7 +3,8 @@
  * libhdf5 is opened when the first such file is, so the library and the program need it neither to start nor to link; the
  * header is needed to build. Three rules follow: one mutex around every call, since the usual build of libhdf5 is not
  * thread-safe; its habit of printing errors is switched off around ours and put back; and its constants that are macros for
- * calls and variables (H5F_ACC_RDONLY, H5T_NATIVE_FLOAT) are avoided: elements are read in the file's own type made little-endian.
+ * calls and variables (H5F_ACC_RDONLY, H5T_NATIVE_FLOAT) are avoided: elements are read in the file's own type made
+ * little-endian.
  *
  * Sizes: what a data set claims is held against the bytes it occupies in the file. Compressed, it may claim more, but not
  * more than the best compression makes of them. */
@@ -33,15 +34,16 @@ static enum vic_status signature_check(const struct vic_reader *reader) {
 #include <stdio.h>
 
 /* The functions used, by the names that stay the same in versions 1.10 to 2. */
+/* clang-format off */
 #define HDF5_FUNCTIONS(ROW)                                                                                                    \
-    ROW(H5open)                                                                                                                \
-    ROW(H5get_libversion) ROW(H5Eget_auto2) ROW(H5Eset_auto2) ROW(H5Fopen) ROW(H5Fclose) ROW(H5Lexists) ROW(H5Dopen2)          \
-        ROW(H5Dclose) ROW(H5Dget_space) ROW(H5Dget_type) ROW(H5Dget_create_plist) ROW(H5Dget_storage_size) ROW(H5Dread)        \
-            ROW(H5Pget_layout) ROW(H5Pget_nfilters) ROW(H5Pclose) ROW(H5Screate_simple) ROW(H5Sclose)                          \
-                ROW(H5Sget_simple_extent_ndims) ROW(H5Sget_simple_extent_dims) ROW(H5Sselect_hyperslab) ROW(H5Tcopy)           \
-                    ROW(H5Tclose) ROW(H5Tget_class) ROW(H5Tget_size) ROW(H5Tget_sign) ROW(H5Tget_fields) ROW(H5Tget_precision) \
-                        ROW(H5Tset_order) ROW(H5Tis_variable_str) ROW(H5Aexists) ROW(H5Aopen) ROW(H5Aread) ROW(H5Aget_type)    \
-                            ROW(H5Aclose) ROW(H5free_memory)
+    ROW(H5open) ROW(H5get_libversion) ROW(H5free_memory) ROW(H5Eget_auto2) ROW(H5Eset_auto2)                                   \
+    ROW(H5Fopen) ROW(H5Fclose) ROW(H5Lexists) ROW(H5Pget_layout) ROW(H5Pget_nfilters) ROW(H5Pclose)                            \
+    ROW(H5Dopen2) ROW(H5Dclose) ROW(H5Dget_space) ROW(H5Dget_type) ROW(H5Dget_create_plist) ROW(H5Dget_storage_size)           \
+    ROW(H5Dread) ROW(H5Screate_simple) ROW(H5Sclose) ROW(H5Sget_simple_extent_ndims) ROW(H5Sget_simple_extent_dims)            \
+    ROW(H5Sselect_hyperslab) ROW(H5Tcopy) ROW(H5Tclose) ROW(H5Tget_class) ROW(H5Tget_size) ROW(H5Tget_sign)                    \
+    ROW(H5Tget_fields) ROW(H5Tget_precision) ROW(H5Tset_order) ROW(H5Tis_variable_str)                                         \
+    ROW(H5Aexists) ROW(H5Aopen) ROW(H5Aread) ROW(H5Aget_type) ROW(H5Aclose)
+/* clang-format on */
 
 static struct {
 #define HDF5_FIELD(function) __typeof__(function) *function;

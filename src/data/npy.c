@@ -112,9 +112,11 @@ static enum vic_status header_read(const struct source *source, struct dictionar
     char text[TEXT_BYTES_MAX];
     const char *name = source->name;
     enum vic_status status = VIC_OK;
-    if (source->head_bytes < 10 || memcmp(source->head, magic, MAGIC_BYTES) != 0)
-        return status_fail(VIC_FORMAT, "%s: expected the signature of an npy file, found %s", name,
-                           source->head_bytes < 10 ? "a file of less than 10 bytes" : "other first bytes");
+    if (source->bytes < 10)
+        return status_fail(VIC_FORMAT, "%s: expected at least 10 bytes (the signature of an npy file), found %llu bytes", name,
+                           (unsigned long long)source->bytes);
+    if (memcmp(source->head, magic, MAGIC_BYTES) != 0)
+        return status_fail(VIC_FORMAT, "%s: expected the signature of an npy file, found other first bytes", name);
     int version = source->head[6];
     if (version < 1 || version > 3)
         return status_fail(VIC_VERSION, "%s: expected npy version 1, 2 or 3, found %d.%d", name, version, (int)source->head[7]);
@@ -125,10 +127,13 @@ static enum vic_status header_read(const struct source *source, struct dictionar
                            name, TEXT_BYTES_MAX, (unsigned long long)source->bytes, (unsigned long long)length);
     TRY(source_read(source, start, text, length));
     struct cursor cursor = {text, text + length};
-    if (!dictionary_take(&cursor, found) || cursor_peek(&cursor) != '\0')
+    if (!dictionary_take(&cursor, found) || cursor_peek(&cursor) != '\0') {
+        int shown = length < 120 ? (int)length : 120;
+        while (shown > 0 && strchr(" \n", text[shown - 1])) shown--; /* the padding says nothing */
         return status_fail(VIC_FORMAT,
                            "%s: expected an npy header of descr (a plain type), fortran_order and shape, found \"%.*s\"", name,
-                           (int)(length < 120 ? length : 120), text);
+                           shown, text);
+    }
     found->offset_data = start + length;
 done:
     return status;

@@ -215,13 +215,10 @@ done:
 enum vic_status reader_settle(struct vic_reader *reader, enum vic_dtype asked) {
     const struct layout *layout = &reader->layout;
     const char *name = reader->source.name;
-    if (!(reader->format->holds & HOLDS_VECTORS) || element_is_integer_id(layout->element))
-        return status_fail(VIC_TYPE, "%s: expected vectors (f32, f16, bf16, i8, u8), found %s file%s%s%s", name,
-                           reader->format == &text_format    ? "a text"
-                           : reader->format == &ivecs_format ? "an ivecs"
-                                                             : reader->format->name,
-                           layout->element ? " of " : "", element_name(layout->element),
-                           layout->element ? ", ids of neighbours perhaps: read it as ground truth" : "");
+    if (element_is_integer_id(layout->element))
+        return status_fail(
+            VIC_TYPE, "%s: expected vectors of f32, f16, bf16, i8 or u8, found %s of %s, ids perhaps: read it as ground truth",
+            name, reader->format->name, element_name(layout->element));
     if (layout->dim < 1 || layout->dim > DIM_MAX)
         return status_fail(VIC_DIMENSION, "%s: expected vectors of dim 1 to %lld, found dim %lld", name, (long long)DIM_MAX,
                            (long long)layout->dim);
