@@ -1,0 +1,92 @@
+/* Progress reports: how often, what they say, and that a callback's wish to stop is a status. */
+#include "base/progress.h"
+#include "support/oracle.h"
+
+#include <string.h>
+#include <time.h>
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+struct heard {
+    int64_t reports, last_done, last_total;
+    double last_seconds;
+    char stage[32];
+    int64_t stop_at; /* the report that answers non-zero; 0: none */
+    bool ended;      /* a report with done == total came */
+};
+
+static int hear(void *user, const struct vic_progress_state *state) {
+    struct heard *heard = user;
+    heard->reports++;
+    heard->last_done = state->done;
+    heard->last_total = state->total;
+    heard->last_seconds = state->seconds;
+    strncpy(heard->stage, state->stage, sizeof heard->stage - 1);
+    heard->ended |= state->done == state->total;
+    return heard->reports == heard->stop_at ? 17 : 0;
+}
+
+static void nap_ms(long ms) {
+    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    (void)nanosleep(&time, NULL);
+}
+
+static void a_stage_without_a_callback_is_silent(void **state) {
+    (void)state;
+    struct vic_progress empty = {NULL, NULL};
+    struct progress none = progress_start(NULL, "reading", 10), blank = progress_start(&empty, "reading", 10);
+    for (int64_t i = 0; i <= 10; i++) {
+        must(progress_step(&none, i));
+        must(progress_step(&blank, i));
+    }
+}
+
+static void a_quick_stage_reports_its_end_once_and_little_else(void **state) {
+    (void)state;
+    struct heard heard = {0};
+    struct vic_progress hook = {hear, &heard};
+    struct progress progress = progress_start(&hook, "reading", 100000);
+    for (int64_t i = 1; i <= 100000; i++) must(progress_step(&progress, i));
+    assert_true(heard.ended);
+    assert_int_equal(heard.last_done, 100000);
+    assert_int_equal(heard.last_total, 100000);
+    assert_string_equal(heard.stage, "reading");
+    assert_true(heard.last_seconds >= 0);
+    assert_true((double)heard.reports <= 2 + heard.last_seconds * 10);
+}
+
+static void a_slow_stage_is_heard_of_before_its_end(void **state) {
+    (void)state;
+    struct heard heard = {0};
+    struct vic_progress hook = {hear, &heard};
+    struct progress progress = progress_start(&hook, "writing", 1000);
+    must(progress_step(&progress, 1));
+    assert_int_equal(heard.reports, 0);
+    nap_ms(110);
+    must(progress_step(&progress, 2));
+    assert_int_equal(heard.reports, 1);
+    assert_int_equal(heard.last_done, 2);
+    assert_true(heard.last_seconds >= 0.1);
+}
+
+static void a_non_zero_answer_cancels_naming_stage_and_place(void **state) {
+    (void)state;
+    struct heard heard = {.stop_at = 1};
+    struct vic_progress hook = {hear, &heard};
+    struct progress progress = progress_start(&hook, "writing", 50);
+    assert_int_equal(progress_step(&progress, 50), VIC_CANCELLED);
+    assert_non_null(strstr(vic_last_error(), "writing"));
+    assert_non_null(strstr(vic_last_error(), "50 of 50"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stage_without_a_callback_is_silent),
+        cmocka_unit_test(a_quick_stage_reports_its_end_once_and_little_else),
+        cmocka_unit_test(a_slow_stage_is_heard_of_before_its_end),
+        cmocka_unit_test(a_non_zero_answer_cancels_naming_stage_and_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
