@@ -107,10 +107,7 @@ static bool job_open(struct bench_job *job) {
     job->info.size = sizeof job->info;
     if (!device_from(&args->common, &job->device)) return false;
     TRY(vic_device_info(job->device, &job->device_info));
-    if (args->index)
-        TRY(vic_index_open(job->device, args->index, NULL, &job->index));
-    else if (!rows_generate(job))
-        return false;
+    if (!(args->index ? index_from(job->device, args->index, &job->index) : rows_generate(job))) return false;
     TRY(vic_index_info(job->index, &job->info));
     if (!(args->queries ? queries_read(job) : queries_generate(job))) return false;
     job->k = args->common.k < job->info.rows ? args->common.k : job->info.rows;

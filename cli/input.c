@@ -20,9 +20,23 @@ void *memory_take(uint64_t count, size_t each) {
 
 size_t input_row_bytes(const struct input *input) { return (size_t)input->info.dim * vic_dtype_bytes(input->type); }
 
+bool index_from(struct vic_device *device, const char *path, struct vic_index **index) {
+    struct vic_file_info file = {.size = sizeof file};
+    TRY(vic_file_info(path, &file));
+    if (strcmp(file.format, "vicinal") != 0) {
+        say("%s: expected an index, found %s%s", path, strcmp(file.format, "unknown") == 0 ? "no known format" : file.format,
+            file.dtype ? " vectors; 'vicinal build' makes an index of them" : "");
+        return false;
+    }
+    TRY(vic_index_open(device, path, NULL, index));
+    return true;
+done:
+    return false;
+}
+
 static bool input_open_index(struct input *input) {
     struct vic_index_info info = {.size = sizeof info};
-    TRY(vic_index_open(input->device, input->path, NULL, &input->index));
+    if (!index_from(input->device, input->path, &input->index)) return false;
     TRY(vic_index_info(input->index, &info));
     input->info.rows = info.rows;
     input->info.dim = info.dim;

@@ -19,7 +19,7 @@ enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static void help_show(FILE *out) {
     (void)fprintf(out,
-                  "vicinal %s: exact nearest neighbours of vectors, and the texts that belong to them\n\n"
+                  "vicinal %s: exact nearest neighbours of vectors, with their texts\n\n"
                   "usage: vicinal COMMAND ...\n\n",
                   vic_version());
     for (size_t i = 0; i < COMMANDS; i++)

@@ -127,10 +127,8 @@ static bool memory_open(struct search_job *job) {
 }
 
 static bool job_open(struct search_job *job, char *const *operands) {
-    const struct vic_open_options options = {.size = sizeof options, .progress = progress_hook()};
     job->info.size = sizeof job->info;
-    if (!device_from(&job->args->common, &job->device)) return false;
-    TRY(vic_index_open(job->device, operands[0], &options, &job->index));
+    if (!device_from(&job->args->common, &job->device) || !index_from(job->device, operands[0], &job->index)) return false;
     TRY(vic_index_info(job->index, &job->info));
     if (!input_open(&job->queries, job->device, operands[1], &job->args->common, "test")) return false;
     job->queries.type = query_type(job->info.dtype, job->queries.info.dtype);

@@ -5,8 +5,9 @@ set -eu
 
 vicinal=${1:?usage: demo.sh BIN_DIR}/vicinal
 here=$(dirname "$0")
-index=$(mktemp "${TMPDIR:-/tmp}/senses.XXXXXX")
-trap 'rm -f "$index"' EXIT
+folder=$(mktemp -d "${TMPDIR:-/tmp}/vicinal-demo.XXXXXX")
+index=$folder/senses.vic
+trap 'rm -rf "$folder"' EXIT
 trap 'exit 1' INT TERM HUP
 
 cat <<'END'
