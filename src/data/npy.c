@@ -112,8 +112,8 @@ static enum vic_status header_read(const struct source *source, struct dictionar
     char text[TEXT_BYTES_MAX];
     const char *name = source->name;
     enum vic_status status = VIC_OK;
-    if (source->bytes < 10)
-        return status_fail(VIC_FORMAT, "%s: expected at least 10 bytes (the signature of an npy file), found %llu bytes", name,
+    if (source->bytes < 12)
+        return status_fail(VIC_FORMAT, "%s: expected at least 12 bytes (the signature of an npy file), found %llu bytes", name,
                            (unsigned long long)source->bytes);
     if (memcmp(source->head, magic, MAGIC_BYTES) != 0)
         return status_fail(VIC_FORMAT, "%s: expected the signature of an npy file, found other first bytes", name);
