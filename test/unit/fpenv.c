@@ -1,0 +1,229 @@
+/* The floating-point environment around a call changes no byte of its answer and is as it was afterwards: flush-to-zero,
+ * denormals-are-zero, every rounding, and exceptions that trap. The device is opened inside it too, so that its threads
+ * are born with it.
+ *
+ * The surprising rule: the oracle and all comparisons run in the default environment; only the library's calls run in the
+ * other one. */
+#include "base/fpenv.h"
+#include "support/scene.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#if defined(__x86_64__)
+
+static const struct environment {
+    const char *name;
+    unsigned mxcsr;
+} environments[] = {{"flush to zero", 0x9f80},
+                    {"denormals are zero", 0x1fc0},
+                    {"both", 0x9fc0},
+                    {"round down", 0x3f80},
+                    {"round up", 0x5f80},
+                    {"round to zero", 0x7f80},
+                    {"both and round up", 0xdfc0},
+                    {"every exception traps", 0x0000},
+                    {"old flags are set", 0x1fbf},
+                    {"all of it", 0xdfff & ~0x1f80u}};
+enum { ENVIRONMENTS = sizeof environments / sizeof *environments };
+
+static void a_guard_sets_the_default_and_restores_the_callers(void **state) {
+    (void)state;
+    unsigned before = _mm_getcsr();
+    for (int i = 0; i < ENVIRONMENTS; i++) {
+        unsigned flags = environments[i].mxcsr & 0x1f80 ? environments[i].mxcsr : environments[i].mxcsr & ~0x3fu;
+        _mm_setcsr(flags);
+        fpenv caller = fpenv_enter();
+        unsigned inside = _mm_getcsr();
+        fpenv_leave(caller);
+        unsigned after = _mm_getcsr();
+        _mm_setcsr(before);
+        assert_int_equal(inside & ~0x3fu, 0x1f80);
+        assert_int_equal(after & ~0x3fu, flags & ~0x3fu);
+    }
+}
+
+/* Everything that a call can answer. */
+struct answers {
+    int64_t ids[3][40 * 30];
+    float scores[3][40 * 30];
+    int32_t counts[3][40];
+    int64_t offsets[41], within_ids[40 * 300];
+    float within_scores[40 * 300], given_scores[40 * 30];
+    int64_t filtered_ids[40 * 30];
+    float filtered_scores[40 * 30];
+};
+
+struct asked {
+    struct vic_device *device;
+    struct scene *scene;
+    float threshold;
+    int64_t given[40 * 30];
+    int64_t allowed[150];
+};
+
+/* A device, an index and all questions; each status is kept, none is looked at here. */
+static enum vic_status ask(const struct asked *asked, struct answers *answers) {
+    const struct data *data = &asked->scene->data;
+    struct vic_index *index = NULL;
+    struct vic_filter *filter = NULL;
+    struct vic_matrix rows = matrix_of(data->rows, data->n, data->dim, data->dtype), queries = asked->scene->order.queries;
+    struct vic_build_options build = {.size = sizeof build, .metric = data->metric, .ids = data->ids};
+    enum vic_status status = vic_index_build(asked->device, &rows, &build, &index);
+    for (int path = 0; status == VIC_OK && path < 3; path++) {
+        struct vic_search_options options = {.size = sizeof options, .path = (enum vic_path)path};
+        struct vic_hits hits = {answers->ids[path], answers->scores[path], answers->counts[path], VIC_HOST};
+        status = vic_index_search(index, &queries, 30, &options, &hits);
+    }
+    struct vic_ranges ranges = {answers->offsets, answers->within_ids, answers->within_scores, 40 * 300};
+    if (status == VIC_OK) status = vic_index_within(index, &queries, asked->threshold, NULL, &ranges);
+    if (status == VIC_OK) status = vic_index_score(index, &queries, asked->given, 30, NULL, answers->given_scores);
+    if (status == VIC_OK) status = vic_filter_create(index, asked->allowed, 150, NULL, &filter);
+    struct vic_search_options options = {.size = sizeof options, .filter = filter};
+    struct vic_hits hits = {answers->filtered_ids, answers->filtered_scores, NULL, VIC_HOST};
+    if (status == VIC_OK) status = vic_index_search(index, &queries, 30, &options, &hits);
+    vic_filter_free(filter);
+    vic_index_free(index);
+    return status;
+}
+
+static void check_pair(struct random *random, int pair, enum vic_metric metric) {
+    struct shape shape = {.n = 300,
+                          .nq = 40,
+                          .dim = 130,
+                          .dtype = type_pairs[pair][0],
+                          .query_dtype = type_pairs[pair][1],
+                          .metric = metric,
+                          .values = VALUES_WILD};
+    struct scene scene;
+    struct asked asked = {.scene = &scene};
+    struct answers *right = take(sizeof *right), *found = take(sizeof *found);
+    scene_make(random, &shape, &scene);
+    memset(right, 0, sizeof *right);
+    asked.threshold = scene.order.scores[20];
+    for (size_t i = 0; i < 40 * 30; i++) asked.given[i] = random_below(random, 300);
+    for (size_t i = 0; i < 150; i++) asked.allowed[i] = (int64_t)i * 2;
+    asked.device = device_of(3);
+    must(ask(&asked, right));
+    vic_device_free(asked.device);
+    for (int64_t j = 0; j < 40; j++)
+        order_check_hits(&scene.order, j, 30, right->ids[0] + j * 30, right->scores[0] + j * 30, right->counts[0][j]);
+    for (int i = 0; i < ENVIRONMENTS; i++) {
+        test_says("environment: %s, pair %d, metric %s", environments[i].name, pair, vic_metric_name(metric));
+        memset(found, 0, sizeof *found);
+        unsigned before = _mm_getcsr();
+        struct vic_device_options options = {.size = sizeof options, .name = "cpu", .threads = 3};
+        _mm_setcsr(environments[i].mxcsr & ~0x3fu);
+        enum vic_status status = vic_device_open(&options, &asked.device);
+        if (status == VIC_OK) status = ask(&asked, found);
+        unsigned after = _mm_getcsr();
+        _mm_setcsr(before);
+        must(status);
+        vic_device_free(asked.device);
+        assert_int_equal(after & ~0x3fu, environments[i].mxcsr & ~0x3fu);
+        assert_memory_equal(found, right, sizeof *right);
+    }
+    free(right);
+    free(found);
+    scene_free(&scene);
+}
+
+static void answers_are_the_same_in_every_environment(void **state) {
+    (void)state;
+    struct random random = test_random(1);
+    for (int pair = 0; pair < TYPE_PAIRS; pair++)
+        for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++) check_pair(&random, pair, metric);
+    test_done();
+}
+
+static void a_refused_call_restores_the_environment_too(void **state) {
+    (void)state;
+    static const float bad[] = {1, 2, NAN, 4}, good[] = {1, 2, 3, 0x1p-140f};
+    struct vic_device *device = device_of(2);
+    struct vic_matrix rows = matrix_of(bad, 2, 2, VIC_F32), right = matrix_of(good, 2, 2, VIC_F32);
+    struct vic_index *index = NULL;
+    must(vic_index_build(device, &right, NULL, &index));
+    for (int i = 0; i < ENVIRONMENTS; i++) {
+        struct vic_index *none = NULL;
+        int64_t ids[2];
+        struct vic_hits hits = {.ids = ids};
+        unsigned before = _mm_getcsr();
+        _mm_setcsr(environments[i].mxcsr & ~0x3fu);
+        enum vic_status build = vic_index_build(device, &rows, NULL, &none);
+        enum vic_status search = vic_index_search(index, &rows, 1, NULL, &hits);
+        unsigned after = _mm_getcsr();
+        _mm_setcsr(before);
+        assert_int_equal(build, VIC_NOT_FINITE);
+        assert_int_equal(search, VIC_NOT_FINITE);
+        assert_null(none);
+        assert_int_equal(after & ~0x3fu, environments[i].mxcsr & ~0x3fu);
+    }
+    vic_index_free(index);
+    vic_device_free(device);
+}
+
+#else
+
+#include <fenv.h>
+
+static void a_guard_sets_the_default_and_restores_the_callers(void **state) {
+    (void)state;
+    assert_int_equal(fesetround(FE_UPWARD), 0);
+    fpenv caller = fpenv_enter();
+    int inside = fegetround();
+    fpenv_leave(caller);
+    int after = fegetround();
+    (void)fesetround(FE_TONEAREST);
+    assert_int_equal(inside, FE_TONEAREST);
+    assert_int_equal(after, FE_UPWARD);
+}
+
+static void answers_are_the_same_in_every_environment(void **state) {
+    (void)state;
+    struct random random = test_random(1);
+    struct shape shape = {.n = 300, .nq = 5, .dim = 130, .dtype = VIC_F32, .query_dtype = VIC_F32, .metric = VIC_COSINE};
+    struct scene scene;
+    scene_make(&random, &shape, &scene);
+    assert_int_equal(fesetround(FE_UPWARD), 0);
+    struct vic_device *device = device_of(3);
+    struct vic_index *index = index_of(device, &scene.data);
+    order_check_search(&scene.order, index, &scene.order.queries, 0, 30, NULL);
+    int after = fegetround();
+    (void)fesetround(FE_TONEAREST);
+    assert_int_equal(after, FE_UPWARD);
+    vic_index_free(index);
+    vic_device_free(device);
+    scene_free(&scene);
+    test_done();
+}
+
+static void a_refused_call_restores_the_environment_too(void **state) {
+    (void)state;
+    static const float bad[] = {1, NAN};
+    struct vic_device *device = device_of(2);
+    struct vic_matrix rows = matrix_of(bad, 1, 2, VIC_F32);
+    struct vic_index *index = NULL;
+    assert_int_equal(fesetround(FE_UPWARD), 0);
+    enum vic_status status = vic_index_build(device, &rows, NULL, &index);
+    int after = fegetround();
+    (void)fesetround(FE_TONEAREST);
+    assert_int_equal(status, VIC_NOT_FINITE);
+    assert_int_equal(after, FE_UPWARD);
+    vic_device_free(device);
+}
+
+#endif
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_guard_sets_the_default_and_restores_the_callers),
+        cmocka_unit_test_teardown(answers_are_the_same_in_every_environment, test_tell),
+        cmocka_unit_test(a_refused_call_restores_the_environment_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
