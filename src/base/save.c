@@ -59,16 +59,27 @@ static enum vic_status save_look(const struct save *save, mode_t *mode) {
     return VIC_OK;
 }
 
+/* Opens the temporary that is there or makes one, which is then ours to remove even if the lock cannot be had. */
+static enum vic_status save_open_temporary(struct save *save) {
+    const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    save->file = openat(save->folder, save->temporary, flags | O_CREAT | O_EXCL, 0666);
+    save->owned = save->file >= 0;
+    if (save->file < 0 && errno == EEXIST) save->file = openat(save->folder, save->temporary, flags);
+    return save->file < 0 ? save_fail(save, "create the temporary file for") : VIC_OK;
+}
+
 /* One attempt to open and lock the temporary; *again: it was renamed or removed under us. */
 static enum vic_status save_try_lock(struct save *save, bool *again) {
-    *again = false;
-    save->file = openat(save->folder, save->temporary, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-    if (save->file < 0) return save_fail(save, "create the temporary file for");
+    enum vic_status status = save_open_temporary(save);
+    *again = status == VIC_NOT_FOUND;
+    if (status != VIC_OK) return *again ? VIC_OK : status;
     int locked = 0;
     do locked = flock(save->file, LOCK_EX | LOCK_NB);
     while (locked != 0 && errno == EINTR);
-    if (locked != 0 && errno == EWOULDBLOCK)
+    if (locked != 0 && errno == EWOULDBLOCK) {
+        save->owned = false;
         return status_fail(VIC_LOCKED, "another writer holds %s: its temporary file %s is locked", save->path, save->temporary);
+    }
     if (locked != 0) return save_fail(save, "lock");
 
     struct stat opened, named;
@@ -82,10 +93,13 @@ static enum vic_status save_try_lock(struct save *save, bool *again) {
         return status_fail(VIC_IO, "expected %s beside %s to be a temporary file of ours, found %s", save->temporary,
                            save->path, S_ISREG(opened.st_mode) ? "a file with a second name" : "no regular file");
     }
-    if (*again) {
-        (void)close(save->file);
-        save->file = -1;
+    if (!*again) {
+        save->owned = true;
+        return VIC_OK;
     }
+    (void)close(save->file);
+    save->file = -1;
+    save->owned = false;
     return VIC_OK;
 }
 
@@ -103,7 +117,6 @@ enum vic_status save_open(struct save *save, const char *path) {
         status = save_try_lock(save, &again);
         if (status != VIC_OK) return status;
     }
-    save->owned = true;
     if (ftruncate(save->file, 0) != 0) return save_fail(save, "empty the temporary file for");
     if (mode != not_kept && fchmod(save->file, mode) != 0) return save_fail(save, "keep the permissions of");
     return VIC_OK;
