@@ -59,20 +59,25 @@ static enum vic_status save_look(const struct save *save, mode_t *mode) {
     return VIC_OK;
 }
 
-/* Opens the temporary that is there or makes one, which is then ours to remove even if the lock cannot be had. */
-static enum vic_status save_open_temporary(struct save *save) {
+/* Opens the temporary that is there or makes one, which is then ours to remove even if the lock cannot be had. *again: it
+ * was removed between the two. */
+static enum vic_status save_open_temporary(struct save *save, bool *again) {
     const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
     save->file = openat(save->folder, save->temporary, flags | O_CREAT | O_EXCL, 0666);
     save->owned = save->file >= 0;
-    if (save->file < 0 && errno == EEXIST) save->file = openat(save->folder, save->temporary, flags);
-    return save->file < 0 ? save_fail(save, "create the temporary file for") : VIC_OK;
+    if (save->owned) return VIC_OK;
+    if (errno == EEXIST) {
+        save->file = openat(save->folder, save->temporary, flags);
+        *again = save->file < 0 && errno == ENOENT;
+    }
+    return save->file < 0 && !*again ? save_fail(save, "create the temporary file for") : VIC_OK;
 }
 
 /* One attempt to open and lock the temporary; *again: it was renamed or removed under us. */
 static enum vic_status save_try_lock(struct save *save, bool *again) {
-    enum vic_status status = save_open_temporary(save);
-    *again = status == VIC_NOT_FOUND;
-    if (status != VIC_OK) return *again ? VIC_OK : status;
+    *again = false;
+    enum vic_status status = save_open_temporary(save, again);
+    if (status != VIC_OK || *again) return status;
     int locked = 0;
     do locked = flock(save->file, LOCK_EX | LOCK_NB);
     while (locked != 0 && errno == EINTR);
