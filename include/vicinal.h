@@ -300,6 +300,14 @@ VIC_API enum vic_status vic_generate(const struct vic_generate_options *options,
 
 struct vic_index;
 
+/* Planes: small codes beside the rows, with a proven error, that let an exact search leave most rows unread. The answers'
+ * bytes do not depend on them; memory, file and time do. Rows of float types only. */
+enum vic_planes {
+    VIC_PLANES_NONE = 1,
+    VIC_PLANES_8 = 2, /* a byte a dimension: for any data */
+    VIC_PLANES_4 = 4  /* half a byte: real embeddings */
+};
+
 struct vic_build_options {
     size_t size;
     enum vic_metric metric; /* 0: VIC_COSINE */
@@ -312,6 +320,8 @@ struct vic_build_options {
     const char *path; /* build straight into this file, row memory not needed; the index is then that file, opened */
     const struct vic_reader_options *reader; /* vic_index_build_file: how to read the file */
     struct vic_progress progress;
+    int32_t planes; /* enum vic_planes added up; 0: the library looks at a sample of rows and decides */
+    int32_t reserved;
 };
 
 struct vic_plan {
@@ -339,8 +349,8 @@ VIC_API enum vic_status vic_index_build_file(struct vic_device *device, const ch
 
 struct vic_open_options {
     size_t size;
-    int32_t check; /* non-zero: verify every checksum first, as vic_index_check does */
-    int32_t reserved;
+    int32_t check;  /* non-zero: verify every checksum first, as vic_index_check does */
+    int32_t planes; /* enum vic_planes added up: made now in memory where the file has none; 0: what the file has */
     struct vic_progress progress;
 };
 
@@ -371,6 +381,8 @@ struct vic_index_info {
     uint64_t device_bytes;
     uint64_t workspace_bytes; /* of host_bytes */
     const char *metadata;     /* borrowed until the index is freed; "{}" when none was given */
+    int32_t planes;           /* enum vic_planes added up; VIC_PLANES_NONE when there are none */
+    int32_t reserved;
 };
 
 /* info->size must be set. Any thread. */
@@ -411,7 +423,18 @@ VIC_API void vic_filter_free(struct vic_filter *filter);
 
 enum vic_path {
     VIC_PATH_SCAN = 1, /* every row's canonical score, the best kept as they come */
-    VIC_PATH_SELECT    /* every row's canonical score stored, then selected: large k */
+    VIC_PATH_SELECT,   /* every row's canonical score stored, then selected: large k */
+    VIC_PATH_CERTIFIED /* codes of all rows, then the canonical score of the rows that the codes cannot rule out */
+};
+
+/* Why a search went on with a scan after it had begun on planes, or did not begin. */
+enum vic_fallback {
+    VIC_FALLBACK_NONE = 0,
+    VIC_FALLBACK_PLANES,    /* the index has none */
+    VIC_FALLBACK_K,         /* k is too large for the workspace, or near the number of rows */
+    VIC_FALLBACK_QUERY,     /* integers, or numbers so large or small that the bound does not cover them */
+    VIC_FALLBACK_SURVIVORS, /* too many rows could not be ruled out: ties, noise, a filter that leaves fewer than k */
+    VIC_FALLBACK_COST       /* the planner expected a scan to be faster */
 };
 
 struct vic_search_stats {
@@ -419,9 +442,13 @@ struct vic_search_stats {
     enum vic_path path;
     int32_t threads; /* most that worked on it at once */
     int64_t queries;
-    int64_t rows_scored;   /* (row, query) pairs that got a canonical score in the first pass */
-    int64_t rows_rescored; /* pairs that got one after a cheaper pass; 0 for a scan */
-    int64_t bytes_read;    /* row bytes read from memory by the passes */
+    int64_t rows_scored;        /* (row, query) pairs that got a canonical score in the first pass */
+    int64_t rows_rescored;      /* pairs that got one after a cheaper pass; 0 for a scan */
+    int64_t bytes_read;         /* bytes of rows and codes read from memory by the passes */
+    int64_t rows_coded[2];      /* (row, query) pairs whose 8-bit, whose 4-bit codes were looked at */
+    int64_t fallbacks;          /* queries that were scanned although planes were wanted */
+    enum vic_fallback fallback; /* why the last of these was */
+    int32_t reserved;
 };
 
 struct vic_search_options {

@@ -7,6 +7,7 @@
 #include "data/reader.h"
 #include "index/filter.h"
 #include "index/index.h"
+#include "quant/quantizer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -96,6 +97,13 @@ static enum vic_status host_only(enum vic_place place, const char *name) {
 
 /* ---- index */
 
+/* Nothing said, none, or a set of planes. */
+static enum vic_status planes_check(int32_t planes) {
+    if (planes >= 0 && (planes <= VIC_PLANES_NONE || (planes & ~(VIC_PLANES_8 | VIC_PLANES_4)) == 0)) return VIC_OK;
+    return status_fail(VIC_ARGUMENT, "expected planes 0 (open), %d (none) or a sum of %d and %d, found %d", VIC_PLANES_NONE,
+                       VIC_PLANES_8, VIC_PLANES_4, planes);
+}
+
 static enum vic_status build_options_take(const struct vic_build_options *options, struct vic_build_options *resolved) {
     enum vic_status status = options_take(resolved, sizeof *resolved, options, "vic_build_options");
     if (status != VIC_OK) return status;
@@ -103,7 +111,7 @@ static enum vic_status build_options_take(const struct vic_build_options *option
         return status_fail(VIC_ARGUMENT, "expected a metric from 1 (dot) to 3 (l2), found %d", (int)resolved->metric);
     if (resolved->dtype && !dtype_valid(resolved->dtype))
         return status_fail(VIC_ARGUMENT, "expected a dtype from 1 (f32) to 5 (u8), found %d", (int)resolved->dtype);
-    return VIC_OK;
+    return planes_check(resolved->planes);
 }
 
 enum vic_status vic_index_plan(const struct vic_device *device, int64_t rows, int64_t dim,
@@ -153,6 +161,7 @@ enum vic_status vic_index_open(struct vic_device *device, const char *path, cons
     if (status == VIC_OK) status = argument_given(path, "the path of an index file");
     if (status == VIC_OK) status = argument_given(index, "a place for the index");
     if (status == VIC_OK) status = options_take(&resolved, sizeof resolved, options, "vic_open_options");
+    if (status == VIC_OK) status = planes_check(resolved.planes);
     if (status != VIC_OK) return status;
     fpenv caller = fpenv_enter();
     status = index_open(device, path, &resolved, index);
@@ -178,6 +187,9 @@ static uint64_t index_host_bytes(const struct vic_index *index) {
     if (corpus->own_offsets) bytes += (n + 1) * sizeof(int64_t);
     if (corpus->own_texts) bytes += corpus->texts_bytes;
     if (corpus->own_metadata) bytes += corpus->own_metadata_bytes;
+    if (corpus->own_plane_norms) bytes += n * sizeof(float);
+    for (int kind = 0; kind < PLANE_COUNT; kind++)
+        if (corpus->own_planes[kind].codes) bytes += corpus->own_planes[kind].codes_bytes + 2 * n * sizeof(float);
     return bytes;
 }
 
@@ -199,6 +211,7 @@ enum vic_status vic_index_info(const struct vic_index *index, struct vic_index_i
         .device_bytes = index->device_bytes,
         .workspace_bytes = index->workspace_bytes,
         .metadata = corpus->metadata,
+        .planes = planes_present(&corpus->rows) ? planes_present(&corpus->rows) : VIC_PLANES_NONE,
     };
     (void)snprintf(filled.kind, sizeof filled.kind, "%s", index->kind->name);
     return options_give(info, &filled, sizeof filled, "vic_index_info");
@@ -296,8 +309,8 @@ static enum vic_status question_options(const struct vic_index *index, const str
     if (status != VIC_OK) return status;
     if (question->options.stream && index->device->ops == &cpu_backend)
         return status_fail(VIC_ARGUMENT, "expected no stream on the CPU, found one");
-    if (question->options.path < 0 || question->options.path > VIC_PATH_SELECT)
-        return status_fail(VIC_ARGUMENT, "expected a path from 0 (open) to %d (select), found %d", (int)VIC_PATH_SELECT,
+    if (question->options.path < 0 || question->options.path > VIC_PATH_CERTIFIED)
+        return status_fail(VIC_ARGUMENT, "expected a path from 0 (open) to %d (certified), found %d", (int)VIC_PATH_CERTIFIED,
                            (int)question->options.path);
     if (question->options.filter && question->options.filter->index != index)
         return status_fail(VIC_ARGUMENT, "expected a filter made for this index, found another index's");

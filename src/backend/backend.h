@@ -6,6 +6,7 @@
 #ifndef BACKEND_BACKEND_H
 #define BACKEND_BACKEND_H
 
+#include "backend/bound.h"
 #include "base/mem.h"
 #include "base/thread.h"
 
@@ -22,6 +23,8 @@ struct rows {
      * of two before its norm was taken (docs/numerics.md), and its scores need the same scaling. */
     const float *norms;
     const int64_t *ids; /* ascending; NULL: the row number is the id */
+    struct plane planes[PLANE_COUNT];
+    const float *plane_norms; /* with planes, dot and l2: at least each row's norm, 0 for a row without codes */
 };
 
 /* Vectors on their way in: conversion, check and norms in one pass over them. */
@@ -35,11 +38,22 @@ struct ingest {
     float *norms;                    /* out, by slot; NULL: not wanted */
 };
 
+/* Rows on their way into a plane. */
+struct plane_coding {
+    const struct rows *rows; /* as stored, with norms for cosine; float types only */
+    enum plane_kind kind;
+    int (*steps)(float largest, double mean_square, float steps[PLANE_STEPS]); /* steps to try for a row, how many */
+    const uint32_t *places;                                                    /* row i goes to slot places[i]; NULL: slot i */
+    uint8_t *codes;                                                            /* out, by slot */
+    float *scale, *error, *norms;                                              /* out, by slot; norms NULL: cosine */
+};
+
 struct search_call {
     const struct vic_matrix *queries; /* dtype and place resolved, stride_bytes not 0; at least one */
     int64_t k;                        /* search: hits a query. score: ids a query */
     const uint64_t *filter;           /* bit i: row i may answer; NULL: all may. Host memory */
-    enum vic_path path;               /* 0: the backend chooses */
+    enum vic_path path;               /* 0: the backend chooses among those that score every row */
+    enum plane_kind plane;            /* path certified: which plane, if it is there */
     void *stream;                     /* a GPU's */
     struct vic_search_stats *stats;   /* never NULL; zeroed by the caller */
 };
@@ -60,6 +74,8 @@ struct backend_ops {
     struct thread_pool *(*pool)(struct backend *backend); /* for parallel work above; may be NULL */
     /* Host vectors in; only the CPU backend has it. The sentence names row and column of the first bad element. */
     enum vic_status (*ingest)(struct backend *backend, const struct ingest *ingest);
+    /* Codes of rows; the same bytes whatever the processor and the number of threads. Only the CPU backend has it. */
+    enum vic_status (*code)(struct backend *backend, const struct plane_coding *coding);
     enum vic_status (*plan)(const struct backend *backend, const struct rows *shape, struct resident_plan *plan);
     /* Makes rows searchable and all workspaces. The pointers in `rows` stay valid until detach. */
     enum vic_status (*attach)(struct backend *backend, const struct rows *rows, struct resident **resident);

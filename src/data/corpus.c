@@ -159,6 +159,13 @@ enum vic_status corpus_set_metadata(struct corpus *corpus, const char *metadata)
 void corpus_free(struct corpus *corpus) {
     uint64_t n = (uint64_t)corpus->rows.n;
     if (corpus->mem) {
+        mem_free(corpus->mem, corpus->own_plane_norms, n * sizeof(float));
+        for (int kind = 0; kind < PLANE_COUNT; kind++) {
+            struct corpus_plane *plane = &corpus->own_planes[kind];
+            mem_free(corpus->mem, plane->error, n * sizeof(float));
+            mem_free(corpus->mem, plane->scale, n * sizeof(float));
+            mem_free(corpus->mem, plane->codes, plane->codes_bytes);
+        }
         mem_free(corpus->mem, corpus->own_metadata, corpus->own_metadata_bytes);
         mem_free(corpus->mem, corpus->own_texts, corpus->texts_bytes);
         mem_free(corpus->mem, corpus->own_offsets, (n + 1) * sizeof(int64_t));

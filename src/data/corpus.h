@@ -8,6 +8,12 @@
 
 #include "backend/backend.h"
 
+/* Memory of one plane. */
+struct corpus_plane {
+    void *codes, *scale, *error;
+    uint64_t codes_bytes;
+};
+
 struct corpus {
     struct rows rows;       /* what backends see */
     int64_t next_id;        /* the next automatic id; never goes back */
@@ -18,6 +24,8 @@ struct corpus {
     struct mem *mem;
     void *own_rows, *own_norms, *own_ids, *own_offsets, *own_texts, *own_metadata;
     uint64_t own_metadata_bytes;
+    struct corpus_plane own_planes[PLANE_COUNT];
+    void *own_plane_norms;
 };
 
 /* The row that has this id, or -1. */

@@ -6,6 +6,7 @@
 #include "index/index.h"
 
 #include "base/progress.h"
+#include "index/planner.h"
 
 #include <string.h>
 
@@ -28,12 +29,14 @@ struct sink {
     struct file_writer *writer;
     void *block; /* converted vectors on their way to the file, their norms behind them */
     uint64_t block_bytes;
+    int32_t planes; /* wanted; 0: not decided */
 };
 
 /* Defaults that depend on the rows. */
 static void options_resolve(struct vic_build_options *options, enum vic_dtype dtype) {
     if (options->metric == 0) options->metric = VIC_COSINE;
     if (options->dtype == 0) options->dtype = dtype;
+    if (dtype_is_integer(options->dtype)) options->planes = VIC_PLANES_NONE;
 }
 
 static uint64_t texts_bytes(const struct vic_texts *texts, int64_t n) {
@@ -48,11 +51,15 @@ enum vic_status index_plan(const struct vic_device *device, int64_t n, int64_t d
     if (status != VIC_OK) return status;
     struct rows shape = {.n = n, .dim = dim, .dtype = options.dtype, .metric = options.metric};
     struct resident_plan resident;
+    for (int kind = 0; kind < PLANE_COUNT; kind++) /* the backend's workspaces depend on whether there are planes */
+        if (options.planes & (int32_t)quantizers[kind]->bit)
+            shape.planes[kind].stride_bytes = plane_stride((enum plane_kind)kind, dim);
     status = device->ops->plan(device->backend, &shape, &resident);
     if (status != VIC_OK) return status;
     uint64_t rows = (uint64_t)n;
     plan->row_bytes = rows_bytes(&shape);
-    plan->extra_bytes = (options.metric == VIC_COSINE ? rows * 4 : 0) + (options.ids ? rows * 8 : 0);
+    plan->extra_bytes =
+        planes_bytes(&shape, options.planes) + (options.metric == VIC_COSINE ? rows * 4 : 0) + (options.ids ? rows * 8 : 0);
     if (options.texts) plan->extra_bytes += (rows + 1) * 8 + texts_bytes(options.texts, n);
     plan->workspace_bytes = resident.workspace_bytes;
     plan->host_bytes = plan->row_bytes + plan->extra_bytes + plan->workspace_bytes;
@@ -123,6 +130,7 @@ static enum vic_status sink_open(struct vic_device *device, const struct vic_bui
     enum vic_status status = VIC_OK;
     int64_t n = source->n, row_bytes = source->dim * (int64_t)vic_dtype_bytes(options->dtype);
     sink->places_bytes = (uint64_t)n * sizeof *sink->places;
+    sink->planes = options->planes;
     if (options->ids) TRY(corpus_places(&device->host, options->ids, n, &sink->places));
     /* With a file the corpus is allocated without rows: dimension 0 makes their size nothing. */
     TRY(corpus_alloc(&device->host, n, options->path ? 0 : source->dim, options->dtype, options->metric, options->ids != NULL,
@@ -150,6 +158,19 @@ static void sink_close(struct vic_device *device, struct sink *sink) {
     mem_free(&device->host, sink->block, sink->block_bytes);
     mem_free(&device->host, sink->places, sink->places_bytes);
     corpus_free(&sink->corpus);
+}
+
+/* Codes of rows that have just come in, `block` among n of them; at the first one it is decided which planes there are. */
+static enum vic_status sink_code(struct vic_device *device, struct sink *sink, const struct rows *block, int64_t first) {
+    enum vic_status status = VIC_OK;
+    if (sink->planes == 0) {
+        TRY(planner_planes(device, block, sink->corpus.rows.n, &sink->planes));
+        if (sink->planes == 0) sink->planes = VIC_PLANES_NONE;
+    }
+    if (first == 0) TRY(planes_alloc(&sink->corpus, block->dim, sink->planes));
+    TRY(planes_code(device, &sink->corpus, block, first, sink->writer && sink->places ? sink->places + first : NULL));
+done:
+    return status;
 }
 
 /* A converted block into the file: in one piece when rows keep their order, else each row to its place. */
@@ -180,13 +201,20 @@ static enum vic_status sink_take(struct vic_device *device, struct sink *sink, c
         if (corpus->own_norms) ingest.norms = (float *)corpus->own_norms + first;
     }
     enum vic_status status = device->host_ops->ingest(device->host_backend, &ingest);
-    if (status == VIC_OK && sink->writer) status = sink_write_block(sink, first, block->rows, row_bytes);
-    return status;
+    if (status != VIC_OK || !sink->writer) return status;
+    struct rows coded = corpus->rows;
+    coded.data = sink->block, coded.n = block->rows, coded.dim = block->dim, coded.norms = ingest.norms;
+    status = sink_code(device, sink, &coded, first);
+    return status == VIC_OK ? sink_write_block(sink, first, block->rows, row_bytes) : status;
 }
 
 static enum vic_status sink_finish(struct vic_device *device, struct sink *sink, const char *path, const struct source *source,
                                    struct vic_index **index) {
-    if (!sink->writer) return index_assemble(device, &flat_kind, &sink->corpus, NULL, index);
+    if (!sink->writer) {
+        struct rows rows = sink->corpus.rows;
+        enum vic_status coded = rows.n > 0 ? sink_code(device, sink, &rows, 0) : VIC_OK;
+        return coded == VIC_OK ? index_assemble(device, &flat_kind, &sink->corpus, NULL, index) : coded;
+    }
     sink->corpus.rows.dim = source->dim; /* what the metadata says; the rows themselves are written */
     enum vic_status status = index_write_rest(sink->writer, &flat_kind, &sink->corpus);
     sink->corpus.rows.dim = 0;

@@ -1,8 +1,14 @@
 /* The flat index: every question goes to the backend, whose rows are resident. Always exact. */
 #include "index/index.h"
+#include "index/planner.h"
 
 static enum vic_status flat_search(const struct vic_index *index, const struct search_call *call, const struct vic_hits *hits) {
-    return index->device->ops->search(index->resident, call, hits);
+    struct search_call planned = *call;
+    enum vic_fallback why = VIC_FALLBACK_NONE;
+    planner_path(&index->corpus.rows, &planned, &why);
+    enum vic_status status = index->device->ops->search(index->resident, &planned, hits);
+    if (why != VIC_FALLBACK_NONE) call->stats->fallback = why, call->stats->fallbacks = call->queries->rows;
+    return status;
 }
 
 static enum vic_status flat_within(const struct vic_index *index, const struct search_call *call, float score,

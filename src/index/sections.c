@@ -6,6 +6,7 @@
  * it is asked for). Everything that is more than safety, index_check looks at. */
 #include "index/index.h"
 #include "base/dtype.h"
+#include "quant/quantizer.h"
 #include "base/json_text.h"
 #include "base/progress.h"
 
@@ -45,12 +46,28 @@ static enum vic_status meta_write(struct file_writer *writer, const struct index
     return section_write(writer, "meta", text, bytes);
 }
 
+static enum vic_status planes_write(struct file_writer *writer, const struct rows *rows) {
+    uint64_t n = (uint64_t)rows->n;
+    enum vic_status status = VIC_OK;
+    for (int kind = 0; kind < PLANE_COUNT; kind++) {
+        const struct plane *plane = &rows->planes[kind];
+        if (!plane->codes) continue;
+        TRY(section_write(writer, quantizers[kind]->codes_section, plane->codes, n * (uint64_t)plane->stride_bytes));
+        TRY(section_write(writer, quantizers[kind]->scale_section, plane->scale, n * sizeof *plane->scale));
+        TRY(section_write(writer, quantizers[kind]->error_section, plane->error, n * sizeof *plane->error));
+    }
+    if (rows->plane_norms) TRY(section_write(writer, "plane_norms", rows->plane_norms, n * sizeof *rows->plane_norms));
+done:
+    return status;
+}
+
 enum vic_status index_write_rest(struct file_writer *writer, const struct index_kind *kind, const struct corpus *corpus) {
     const struct rows *rows = &corpus->rows;
     uint64_t n = (uint64_t)rows->n;
     enum vic_status status = VIC_OK;
     if (rows->norms) TRY(section_write(writer, "norms", rows->norms, n * sizeof *rows->norms));
     if (rows->ids) TRY(section_write(writer, "ids", rows->ids, n * sizeof *rows->ids));
+    TRY(planes_write(writer, rows));
     if (corpus->texts.offsets) {
         TRY(section_write(writer, "text_offsets", corpus->texts.offsets, (n + 1) * sizeof *corpus->texts.offsets));
         TRY(section_write(writer, "texts", corpus->texts.bytes, corpus->texts_bytes));
@@ -213,6 +230,26 @@ done:
     return status;
 }
 
+/* Planes that the file has; integer rows have none. */
+static enum vic_status planes_map(const struct file_map *map, struct rows *rows) {
+    uint64_t n = (uint64_t)rows->n, ignored = 0;
+    const void *codes = NULL, *scale = NULL, *error = NULL, *norms = NULL;
+    enum vic_status status = VIC_OK;
+    for (int kind = 0; kind < PLANE_COUNT && !dtype_is_integer(rows->dtype); kind++) {
+        const struct quantizer *quantizer = quantizers[kind];
+        int64_t stride = plane_stride((enum plane_kind)kind, rows->dim);
+        if (!file_map_find(map, quantizer->codes_section, &ignored)) continue;
+        TRY(section_sized(map, quantizer->codes_section, n * (uint64_t)stride, &codes));
+        TRY(section_sized(map, quantizer->scale_section, n * sizeof(float), &scale));
+        TRY(section_sized(map, quantizer->error_section, n * sizeof(float), &error));
+        if (rows->metric != VIC_COSINE) TRY(section_sized(map, "plane_norms", n * sizeof(float), &norms));
+        rows->planes[kind] = (struct plane){.codes = codes, .stride_bytes = stride, .scale = scale, .error = error};
+        rows->plane_norms = norms;
+    }
+done:
+    return status;
+}
+
 /* A corpus whose bytes lie in the map. On failure the caller frees what it has got so far. */
 static enum vic_status corpus_map(const struct file_map *map, const struct meta *meta, struct mem *mem, struct corpus *corpus) {
     uint64_t n = (uint64_t)meta->n, ignored = 0;
@@ -226,6 +263,7 @@ static enum vic_status corpus_map(const struct file_map *map, const struct meta 
     corpus->rows.data = rows;
     corpus->rows.norms = norms;
     corpus->rows.ids = ids;
+    TRY(planes_map(map, &corpus->rows));
     TRY(texts_map(map, corpus));
     TRY(metadata_map(map, corpus));
 done:
@@ -332,6 +370,10 @@ enum vic_status index_open(struct vic_device *device, const char *path, const st
     TRY(meta_read(&map, &meta));
     TRY(corpus_map(&map, &meta, &device->host, &corpus));
     if (options->check) TRY(contents_check(device, &corpus, map.path, &options->progress));
+    if (!dtype_is_integer(meta.dtype)) {
+        TRY(planes_alloc(&corpus, meta.dim, options->planes));
+        TRY(planes_code(device, &corpus, &corpus.rows, 0, NULL));
+    }
     TRY(index_assemble(device, meta.kind, &corpus, &map, index)); /* took corpus and map over */
 done:
     corpus_free(&corpus);

@@ -190,5 +190,6 @@ const struct kernels kernels_avx2 = {
     .first_not_finite =
         {[VIC_F32] = f32_first_not_finite, [VIC_F16] = f16_first_not_finite, [VIC_BF16] = bf16_first_not_finite},
     .largest = largest,
+    .planes = &plane_kernels_avx2,
 };
 #endif

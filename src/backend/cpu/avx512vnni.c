@@ -33,5 +33,6 @@ const struct kernels kernels_avx512vnni = {
     .available = processor_has_avx512vnni,
     .scan_exact = SCAN_EXACT_TABLE,
     .tile_exact = TILE_EXACT_TABLE,
+    .planes = &plane_kernels_avx512vnni,
 };
 #endif

@@ -66,6 +66,7 @@ const struct backend_ops cpu_backend = {
     .close = cpu_close,
     .pool = cpu_pool,
     .ingest = cpu_ingest,
+    .code = cpu_code,
     .plan = cpu_plan,
     .attach = cpu_attach,
     .detach = cpu_detach,

@@ -39,6 +39,10 @@ struct workspace {
     float *query_norms;
     uint64_t *keys; /* keys_count of them */
     struct topk *tops;
+    /* With planes only. */
+    float *upper;         /* one a row */
+    uint32_t *candidates; /* candidates_count rows */
+    int8_t *query_codes;
     struct scratch own;
 };
 
@@ -50,6 +54,7 @@ struct layout {
     int64_t keys_count;    /* keys of a workspace */
     int64_t tops_count;
     int64_t scores_count;
+    int64_t candidates_count; /* rows that may be left after a plane; more of them are a scan's work. 0: no planes */
     uint64_t queries_bytes, packed_queries_bytes, row_bytes, packed_rows_bytes;
     uint64_t scratch_bytes, workspace_bytes, select_bytes, total_bytes;
     bool tiles; /* whether the tile kernels can be used at this dim */
@@ -84,6 +89,8 @@ void select_release(struct resident *resident);
 
 /* ---- ingest.c */
 enum vic_status cpu_ingest(struct backend *backend, const struct ingest *ingest);
+/* ---- code.c */
+enum vic_status cpu_code(struct backend *backend, const struct plane_coding *coding);
 /* Norm as backend.h stores it: negative when the vector was scaled. `values` is the vector as float32; `scaled` (dim
  * floats, may be `values`) receives it scaled when it was. Float types only. */
 float vector_norm(const struct kernels *kernels, const float *values, int64_t dim, float *scaled);
@@ -119,6 +126,13 @@ const void *scan_query(const struct scan *scan, int64_t j);
 void scan_rows(const struct scan *scan, struct scratch *scratch, int64_t j, int64_t first, int64_t n);
 /* Cosine's division, rows that need scaling, NaN: raw sums to final scores, in place. */
 void scan_finish(const struct scan *scan, struct scratch *scratch, int64_t j, int64_t first, int64_t n, float *scores);
+/* Rows that are scored one here, one there: how many before its turn a row is asked for. */
+enum { ROWS_AHEAD = 4 };
+static inline void row_prefetch(const struct rows *rows, uint32_t row) {
+    int64_t row_bytes = rows->dim * (int64_t)vic_dtype_bytes(rows->dtype);
+    const char *data = (const char *)rows->data + (int64_t)row * row_bytes;
+    for (int64_t at = 0; at < row_bytes && at < 4096; at += 64) __builtin_prefetch(data + at);
+}
 static inline bool filter_passes(const uint64_t *filter, int64_t row) {
     return !filter || (filter[row >> 6] >> (row & 63) & 1);
 }
@@ -130,6 +144,17 @@ void select_search(struct resident *resident, struct workspace *workspace, const
 enum vic_status cpu_within(struct resident *resident, const struct search_call *call, float score,
                            const struct vic_ranges *ranges);
 enum vic_status cpu_score(struct resident *resident, const struct search_call *call, const uint32_t *rows, float *scores);
+/* Offers scores of rows [first, first + n) to a buffer; only positions whose order reaches the floor are looked at. */
+void scores_offer(const struct scan *scan, struct scratch *scratch, struct topk *top, const float *scores, bool smaller_better,
+                  int64_t first, int64_t n);
+/* The workers' buffers of one query, moved together at the first one's keys; returns how many keys there are. */
+int64_t tops_gather(struct topk *tops, int threads);
+/* Chooses the best `keep` of gathered keys, sorts and writes them as query j's hits. `keys` has room for 2 keep + 64. */
+void keys_write(const struct rows *rows, const struct vic_hits *hits, int64_t j, int64_t k, int64_t keep, uint64_t *keys,
+                int64_t count);
+/* ---- certified.c: the k best with the help of a plane. Why not, when hits were not written. */
+enum vic_fallback certified_search(struct resident *resident, struct workspace *workspace, const struct search_call *call,
+                                   int64_t j, const struct vic_hits *hits);
 /* Sorted keys to query j's slots of the caller's arrays; the rest of the k slots become unused ones. */
 void hits_write(const struct rows *rows, const struct vic_hits *hits, int64_t j, int64_t k, const uint64_t *keys,
                 int64_t count);

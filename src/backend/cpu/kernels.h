@@ -11,7 +11,7 @@
 #ifndef CPU_KERNELS_H
 #define CPU_KERNELS_H
 
-#include "base/dtype.h"
+#include "backend/bound.h"
 
 /* What a kernel sums; cosine is OP_DOT and a division afterwards. */
 enum kernel_op { OP_DOT, OP_L2, OP_COUNT };
@@ -36,6 +36,20 @@ struct tile_kernel {
     void (*pack_rows)(const void *rows, int64_t n, int64_t dim, void *packed); /* 1 <= n <= row_tile rows of the slot's type */
     void (*pack_queries)(const void *queries, int64_t nq, int64_t dim, void *packed); /* 1 <= nq <= query_tile */
     void (*run)(const void *packed_rows, const void *packed_queries, int64_t nq, int64_t dim, float *scores, int64_t ld);
+};
+
+/* Planes (backend/bound.h). A table that has any of these has all. */
+struct plane_kernels {
+    /* upper[i] for rows first .. first + n - 1, in exactly this order of float32 operations, A and B the sums over
+     * dimensions of (code - offset) * high and (code - offset) * low, exact in 32 bits; norms NULL: R = 0.
+     *     m = fma(256, A, B)   slack = fma(alpha, error, fma(R, fma(kappa, R, beta), gamma))   upper = fma(m * scale, step,
+     * slack) */
+    void (*scan[PLANE_COUNT])(const struct plane *plane, const float *norms, int64_t first, int64_t n, int64_t dim,
+                              const struct plane_query *query, float *upper);
+    /* Codes of one row at `step` (float32 values times `inverse`, to nearest even, held to the width) into a stride of bytes,
+     * and the sum of squares of what they leave over, fma(-step, code, value) in double: 16 sums by dimension mod 16, then
+     * the halving tree. codes NULL: only the sum. */
+    double (*code[PLANE_COUNT])(const float *values, int64_t dim, double step, float inverse, uint8_t *codes);
 };
 
 struct kernels {
@@ -69,8 +83,11 @@ struct kernels {
     int64_t (*first_not_finite[DTYPE_COUNT])(const void *source, int64_t n);
     /* Largest magnitude of n finite float32. */
     float (*largest)(const float *source, int64_t n);
+
+    const struct plane_kernels *planes;
 };
 
+extern const struct plane_kernels plane_kernels_scalar, plane_kernels_avx2, plane_kernels_avx512vnni;
 extern const struct kernels kernels_scalar, kernels_avx2, kernels_avx512, kernels_avx512vnni;
 
 /* Every table compiled in, slowest first, ended by NULL: what tests walk. */

@@ -53,6 +53,7 @@ static void kernels_overlay(struct kernels *merged, const struct kernels *table)
     TAKE(replace_nan);
     TAKE(above);
     TAKE(largest);
+    TAKE(planes);
 }
 
 /* A table whose name goes on from the one before is its extension: "avx512", then "avx512vnni", is "avx512+vnni". */

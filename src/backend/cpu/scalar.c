@@ -222,4 +222,5 @@ const struct kernels kernels_scalar = {
     .first_not_finite =
         {[VIC_F32] = f32_first_not_finite, [VIC_F16] = f16_first_not_finite, [VIC_BF16] = bf16_first_not_finite},
     .largest = largest,
+    .planes = &plane_kernels_scalar,
 };

@@ -26,11 +26,8 @@ static struct topk *job_top(const struct search_job *job, int64_t j, int worker)
     return &job->scan.workspace->tops[j * job->scan.resident->layout.threads + worker];
 }
 
-/* Offers scores of rows [first, first + n) to a buffer. Only positions whose order reaches the floor are looked at. */
-static void offer(const struct search_job *job, struct scratch *scratch, struct topk *top, const float *scores, int64_t first,
-                  int64_t n) {
-    const struct scan *scan = &job->scan;
-    bool smaller_better = scan->smaller_better;
+void scores_offer(const struct scan *scan, struct scratch *scratch, struct topk *top, const float *scores, bool smaller_better,
+                  int64_t first, int64_t n) {
     int64_t found =
         scan->resident->backend->kernels.above(scores, n, smaller_better, (uint32_t)(top->floor >> 32), scratch->positions);
     for (int64_t i = 0; i < found; i++) {
@@ -47,7 +44,7 @@ static void scan_part(void *argument, int worker, int64_t part) {
     int64_t first = part * job->part_rows, n = rows->n - first < job->part_rows ? rows->n - first : job->part_rows;
     for (int64_t j = 0; j < job->count; j++) {
         scan_rows(&job->scan, scratch, j, first, n);
-        offer(job, scratch, job_top(job, j, worker), scratch->scores, first, n);
+        scores_offer(&job->scan, scratch, job_top(job, j, worker), scratch->scores, job->scan.smaller_better, first, n);
     }
 }
 
@@ -70,7 +67,7 @@ static void tile_part(void *argument, int worker, int64_t part) {
         for (int64_t j = 0; j < job->count; j++) {
             float *scores = scratch->scores + j * GROUP_ROWS;
             scan_finish(&job->scan, scratch, j, first, n, scores);
-            offer(job, scratch, job_top(job, j, worker), scores, first, n);
+            scores_offer(&job->scan, scratch, job_top(job, j, worker), scores, job->scan.smaller_better, first, n);
         }
     }
 }
@@ -90,21 +87,30 @@ void hits_write(const struct rows *rows, const struct vic_hits *hits, int64_t j,
     if (hits->counts) hits->counts[j] = (int32_t)(count < INT32_MAX ? count : INT32_MAX);
 }
 
-/* Moves the workers' buffers of query j together at its first one, chooses, sorts, writes. */
+int64_t tops_gather(struct topk *tops, int threads) {
+    uint64_t *keys = tops[0].keys;
+    int64_t count = 0;
+    for (int i = 0; i < threads; i++) {
+        memmove(keys + count, tops[i].keys, (size_t)tops[i].count * sizeof *keys);
+        count += tops[i].count;
+    }
+    return count;
+}
+
+void keys_write(const struct rows *rows, const struct vic_hits *hits, int64_t j, int64_t k, int64_t keep, uint64_t *keys,
+                int64_t count) {
+    int64_t kept = count < keep ? count : keep;
+    keys_select(keys, count, kept);
+    keys_sort(keys, kept, keys + kept);
+    hits_write(rows, hits, j, k, keys, kept);
+}
+
 static void merge_part(void *argument, int worker, int64_t j) {
     const struct search_job *job = argument;
     (void)worker;
-    uint64_t *keys = job_top(job, j, 0)->keys;
-    int64_t count = 0;
-    for (int i = 0; i < job->scan.resident->layout.threads; i++) {
-        const struct topk *top = job_top(job, j, i);
-        memmove(keys + count, top->keys, (size_t)top->count * sizeof *keys);
-        count += top->count;
-    }
-    int64_t kept = count < job->keep ? count : job->keep;
-    keys_select(keys, count, kept);
-    keys_sort(keys, kept, keys + kept); /* the region holds at least 2 keep + 64 keys */
-    hits_write(&job->scan.resident->rows, job->hits, job->first + j, job->k, keys, kept);
+    struct topk *tops = job_top(job, j, 0);
+    int64_t count = tops_gather(tops, job->scan.resident->layout.threads);
+    keys_write(&job->scan.resident->rows, job->hits, job->first + j, job->k, job->keep, tops[0].keys, count);
 }
 
 /* Parts small enough that every worker gets several, large enough to be worth handing out. */
@@ -135,35 +141,79 @@ static void block_search(struct search_job *job, const struct search_call *call)
     stats->bytes_read += resident->rows.n * resident->rows.dim * (int64_t)vic_dtype_bytes(resident->rows.dtype);
 }
 
-enum vic_status cpu_search(struct resident *resident, const struct search_call *call, const struct vic_hits *hits) {
-    enum vic_status status = queries_check(resident, call->queries);
-    if (status != VIC_OK) return status;
+/* Every row's canonical score. */
+static enum vic_status plain_search(struct resident *resident, struct workspace *workspace, const struct search_call *call,
+                                    const struct vic_hits *hits) {
     const struct layout *layout = &resident->layout;
     int64_t nq = call->queries->rows, n = resident->rows.n;
     int64_t keep = call->k < n ? call->k : n;
     int64_t capacity = topk_capacity(keep);
     /* Buffers for all workers, or, where they do not fit or would hold most rows anyway, all keys and a selection. */
     bool buffers_fit = capacity <= layout->keys_count / layout->threads;
-    bool select = call->path == VIC_PATH_SELECT || !buffers_fit || (call->path == 0 && keep > 1024 && keep > n / 4);
+    bool select = call->path == VIC_PATH_SELECT || !buffers_fit || (call->path != VIC_PATH_SCAN && keep > 1024 && keep > n / 4);
     if (call->path == VIC_PATH_SCAN && !buffers_fit)
         return status_fail(VIC_ARGUMENT,
                            "path scan holds at most k = %lld here, found k = %lld; leave the path open or use select",
                            (long long)(layout->keys_count / layout->threads / 2 - 64), (long long)call->k);
     call->stats->path = select ? VIC_PATH_SELECT : VIC_PATH_SCAN;
-    call->stats->queries = nq;
-    struct workspace *workspace = workspace_claim(resident);
     if (select) {
         select_search(resident, workspace, call, hits);
-    } else {
-        struct search_job job = {
-            .scan = scan_start(resident, workspace, call), .hits = hits, .k = call->k, .keep = keep, .capacity = capacity};
-        int64_t block = layout->keys_count / (capacity * layout->threads);
-        if (block > layout->queries_count) block = layout->queries_count;
-        for (job.first = 0; job.first < nq; job.first += job.count) {
-            job.count = nq - job.first < block ? nq - job.first : block;
-            block_search(&job, call);
-        }
+        return VIC_OK;
     }
-    workspace_release(resident, workspace);
+    struct search_job job = {
+        .scan = scan_start(resident, workspace, call), .hits = hits, .k = call->k, .keep = keep, .capacity = capacity};
+    int64_t block = layout->keys_count / (capacity * layout->threads);
+    if (block > layout->queries_count) block = layout->queries_count;
+    for (job.first = 0; job.first < nq; job.first += job.count) {
+        job.count = nq - job.first < block ? nq - job.first : block;
+        block_search(&job, call);
+    }
     return VIC_OK;
+}
+
+/* The same for queries [first, first + count) of a call. */
+static enum vic_status plain_some(struct resident *resident, struct workspace *workspace, const struct search_call *call,
+                                  int64_t first, int64_t count, const struct vic_hits *hits) {
+    struct vic_matrix queries = *call->queries;
+    struct vic_hits some = *hits;
+    struct search_call part = *call;
+    queries.data = (char *)queries.data + first * queries.stride_bytes, queries.rows = count;
+    some.ids += first * call->k;
+    if (some.scores) some.scores += first * call->k;
+    if (some.counts) some.counts += first;
+    part.queries = &queries;
+    return plain_search(resident, workspace, &part, &some);
+}
+
+/* With planes, query by query; a query that the plane cannot decide is scanned. When that happens to more than every eighth
+ * one, the data are not such that planes help, and the rest of the batch is scanned together. */
+static enum vic_status coded_search(struct resident *resident, struct workspace *workspace, const struct search_call *call,
+                                    const struct vic_hits *hits) {
+    struct vic_search_stats *stats = call->stats;
+    enum vic_status status = VIC_OK;
+    int64_t nq = call->queries->rows;
+    for (int64_t j = 0; status == VIC_OK && j < nq; j++) {
+        enum vic_fallback why = certified_search(resident, workspace, call, j, hits);
+        if (why == VIC_FALLBACK_NONE) continue;
+        int64_t count = stats->fallbacks > j / 8 ? nq - j : 1;
+        status = plain_some(resident, workspace, call, j, count, hits);
+        stats->fallback = why;
+        stats->fallbacks += count;
+        j += count - 1;
+    }
+    if (stats->fallbacks < nq) stats->path = VIC_PATH_CERTIFIED;
+    return status;
+}
+
+enum vic_status cpu_search(struct resident *resident, const struct search_call *call, const struct vic_hits *hits) {
+    enum vic_status status = queries_check(resident, call->queries);
+    if (status != VIC_OK) return status;
+    call->stats->queries = call->queries->rows;
+    struct workspace *workspace = workspace_claim(resident);
+    if (call->path == VIC_PATH_CERTIFIED)
+        status = coded_search(resident, workspace, call, hits);
+    else
+        status = plain_search(resident, workspace, call, hits);
+    workspace_release(resident, workspace);
+    return status;
 }

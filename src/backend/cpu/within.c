@@ -74,7 +74,7 @@ enum vic_status cpu_within(struct resident *resident, const struct search_call *
 }
 
 /* Rows to score lie anywhere: the next ones are asked for while one is summed. */
-enum { SCORE_AHEAD = 4, SCORE_PART = 64 };
+enum { SCORE_PART = 64 };
 
 struct score_job {
     struct scan scan;
@@ -84,12 +84,6 @@ struct score_job {
     int64_t query; /* prepared query's row of the call */
 };
 
-static void row_prefetch(const struct rows *rows, uint32_t row) {
-    int64_t row_bytes = rows->dim * (int64_t)vic_dtype_bytes(rows->dtype);
-    const char *data = (const char *)rows->data + (int64_t)row * row_bytes;
-    for (int64_t at = 0; at < row_bytes && at < 4096; at += 64) __builtin_prefetch(data + at);
-}
-
 static void score_part(void *argument, int worker, int64_t part) {
     const struct score_job *job = argument;
     struct scratch *scratch = scan_scratch(&job->scan, worker);
@@ -97,7 +91,7 @@ static void score_part(void *argument, int worker, int64_t part) {
     int64_t end = (part + 1) * SCORE_PART < job->count ? (part + 1) * SCORE_PART : job->count;
     const uint32_t *wanted = job->rows + job->query * job->count;
     for (int64_t i = part * SCORE_PART; i < end; i++) {
-        if (i + SCORE_AHEAD < end && wanted[i + SCORE_AHEAD] != UINT32_MAX) row_prefetch(rows, wanted[i + SCORE_AHEAD]);
+        if (i + ROWS_AHEAD < end && wanted[i + ROWS_AHEAD] != UINT32_MAX) row_prefetch(rows, wanted[i + ROWS_AHEAD]);
         float *score = &job->scores[job->query * job->count + i];
         if (wanted[i] == UINT32_MAX) {
             *score = score_worst(job->scan.smaller_better);

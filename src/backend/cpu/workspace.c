@@ -35,6 +35,17 @@ static void layout_tiles(const struct backend *backend, const struct rows *shape
     if (!layout->tiles) layout->packed_rows_bytes = layout->packed_queries_bytes = 0;
 }
 
+/* A quarter of the rows or more left by a plane cost as much as a scan of all. */
+static void layout_planes(const struct rows *shape, struct layout *layout) {
+    bool coded = false;
+    for (int kind = 0; kind < PLANE_COUNT; kind++) coded = coded || shape->planes[kind].stride_bytes > 0;
+    if (!coded) return;
+    layout->candidates_count = shape->n / 8 + 64;
+    layout->workspace_bytes += round_up((uint64_t)shape->n * sizeof(float), 64) +
+                               round_up((uint64_t)layout->candidates_count * sizeof(uint32_t), 64) +
+                               (uint64_t)(2 * plane_query_elements(shape->dim));
+}
+
 struct layout layout_plan(const struct backend *backend, const struct rows *shape) {
     struct layout layout = {.threads = thread_pool_size(backend->pool), .tiles = true};
     layout.workspaces = (int)clamp(layout.threads, 4, WORKSPACES_MAX);
@@ -52,6 +63,7 @@ struct layout layout_plan(const struct backend *backend, const struct rows *shap
     layout.workspace_bytes = layout.queries_bytes + layout.packed_queries_bytes +
                              round_up((uint64_t)layout.queries_count * 4, 64) + (uint64_t)layout.keys_count * 8 +
                              round_up((uint64_t)layout.tops_count * sizeof(struct topk), 64) + layout.scratch_bytes;
+    layout_planes(shape, &layout);
     layout.select_bytes = round_up((uint64_t)shape->n * 8, 64);
     layout.total_bytes =
         round_up(sizeof(struct resident), 64) + round_up((uint64_t)layout.workspaces * sizeof(struct workspace), 64) +
@@ -104,6 +116,10 @@ enum vic_status cpu_attach(struct backend *backend, const struct rows *rows, str
         workspace->keys = take(&at, (uint64_t)layout.keys_count * 8);
         workspace->tops = take(&at, (uint64_t)layout.tops_count * sizeof *workspace->tops);
         workspace->own = take_scratch(&at, &layout);
+        if (layout.candidates_count == 0) continue;
+        workspace->upper = take(&at, (uint64_t)rows->n * sizeof *workspace->upper);
+        workspace->candidates = take(&at, (uint64_t)layout.candidates_count * sizeof *workspace->candidates);
+        workspace->query_codes = take(&at, (uint64_t)(2 * plane_query_elements(rows->dim)));
     }
     for (int i = 0; i + 1 < layout.threads; i++) made->workers[i] = take_scratch(&at, &layout);
     made->select_keys = take(&at, layout.select_bytes);

@@ -1,0 +1,159 @@
+/* The k best rows for one query with the help of a plane: the same bytes as a scan, most rows unread (docs/certified.md).
+ *
+ * A pass over the codes writes `upper` for every row and remembers the rows where it is best. Those get their canonical
+ * score, and the k-th best of these is the threshold T: k rows reach it, so whatever is provably below is no answer. The
+ * rows whose upper reaches T's bound are scored canonically, and the best k of all scored rows are the answer.
+ *
+ * The surprising rule: the threshold is made of true scores of a few rows, not of lower bounds of all. Lower bounds would
+ * cost the error of the codes twice; measured on real rows with 4 bits, that leaves 17 times as many rows. */
+#include "backend/cpu/cpu.h"
+
+#include <math.h>
+
+enum { RESCORE_PART = 32 };
+static const int64_t part_bytes = 256 << 10; /* codes a part: stays in the second-level cache */
+
+struct certified {
+    struct scan scan;
+    const struct plane *plane;
+    enum plane_kind kind;
+    struct plane_query query;
+    int64_t keep, seeds, part_rows, collect_rows;
+    uint32_t least; /* order of the threshold */
+    _Atomic int64_t count;
+    int64_t rescore; /* candidates to score */
+};
+
+static struct topk *worker_top(const struct certified *job, int worker) { return &job->scan.workspace->tops[worker]; }
+
+static void tops_start(const struct certified *job, int64_t keep) {
+    int64_t capacity = topk_capacity(job->seeds);
+    for (int worker = 0; worker < job->scan.resident->layout.threads; worker++)
+        topk_start(worker_top(job, worker), job->scan.workspace->keys + worker * capacity, keep, capacity);
+}
+
+static void pass_part(void *argument, int worker, int64_t part) {
+    const struct certified *job = argument;
+    const struct rows *rows = &job->scan.resident->rows;
+    int64_t first = part * job->part_rows, n = rows->n - first < job->part_rows ? rows->n - first : job->part_rows;
+    float *upper = job->scan.workspace->upper + first;
+    job->scan.resident->backend->kernels.planes->scan[job->kind](job->plane, rows->plane_norms, first, n, rows->dim,
+                                                                 &job->query, upper);
+    scores_offer(&job->scan, scan_scratch(&job->scan, worker), worker_top(job, worker), upper, false, first, n);
+}
+
+/* Rows that the bound cannot rule out, in no order, while there is room for them. */
+static void collect_part(void *argument, int worker, int64_t part) {
+    struct certified *job = argument;
+    struct scratch *scratch = scan_scratch(&job->scan, worker);
+    int64_t rows = job->scan.resident->rows.n, room = job->scan.resident->layout.candidates_count;
+    int64_t first = part * job->collect_rows, n = rows - first < job->collect_rows ? rows - first : job->collect_rows;
+    int64_t found = job->scan.resident->backend->kernels.above(job->scan.workspace->upper + first, n, false, job->least,
+                                                               scratch->positions);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < found; i++)
+        if (filter_passes(job->scan.filter, first + scratch->positions[i]))
+            scratch->positions[kept++] = (uint32_t)first + scratch->positions[i];
+    if (kept == 0) return;
+    int64_t at = atomic_fetch_add(&job->count, kept);
+    if (at + kept <= room)
+        memcpy(job->scan.workspace->candidates + at, scratch->positions, (size_t)kept * sizeof *scratch->positions);
+}
+
+static void rescore_part(void *argument, int worker, int64_t part) {
+    const struct certified *job = argument;
+    const struct rows *rows = &job->scan.resident->rows;
+    struct scratch *scratch = scan_scratch(&job->scan, worker);
+    struct topk *top = worker_top(job, worker);
+    const uint32_t *wanted = job->scan.workspace->candidates;
+    int64_t end = (part + 1) * RESCORE_PART < job->rescore ? (part + 1) * RESCORE_PART : job->rescore;
+    for (int64_t i = part * RESCORE_PART; i < end; i++) {
+        if (i + ROWS_AHEAD < end) row_prefetch(rows, wanted[i + ROWS_AHEAD]);
+        scan_rows(&job->scan, scratch, 0, wanted[i], 1);
+        topk_push(top, key_make(scratch->scores[0], wanted[i], job->scan.smaller_better));
+    }
+}
+
+/* Scores the first `count` candidates into the workers' buffers. */
+static int rescore(struct certified *job, int64_t count) {
+    job->rescore = count;
+    return thread_pool_run(job->scan.resident->backend->pool, (count + RESCORE_PART - 1) / RESCORE_PART, rescore_part, job);
+}
+
+/* The rows where upper is best, scored; their keep-th best score is the threshold. False: fewer than keep rows answer. */
+static bool threshold_find(struct certified *job) {
+    struct workspace *workspace = job->scan.workspace;
+    int threads = job->scan.resident->layout.threads;
+    int64_t count = tops_gather(worker_top(job, 0), threads);
+    uint64_t *keys = workspace->keys;
+    if (count > job->seeds) keys_select(keys, count, job->seeds), count = job->seeds;
+    for (int64_t i = 0; i < count; i++) {
+        workspace->candidates[i] = key_row(keys[i]);
+        workspace->upper[key_row(keys[i])] = -INFINITY; /* scored now, not again */
+    }
+    tops_start(job, job->keep);
+    (void)rescore(job, count);
+    count = tops_gather(worker_top(job, 0), threads);
+    if (count < job->keep) return false;
+    keys_select(keys, count, job->keep);
+    uint64_t worst = keys[0];
+    for (int64_t i = 1; i < job->keep; i++) worst = keys[i] < worst ? keys[i] : worst;
+    tops_start(job, job->keep);
+    worker_top(job, 0)->count = job->keep;
+    for (int worker = 0; worker < threads; worker++) worker_top(job, worker)->floor = worst;
+    job->least = score_to_order(bound_threshold(&job->query, key_score(worst, job->scan.smaller_better)), false);
+    return true;
+}
+
+/* Whether the call, its workspace and this query are such that a plane may be used; fills the job. */
+static enum vic_fallback certified_start(struct certified *job, struct resident *resident, struct workspace *workspace,
+                                         const struct search_call *call, int64_t j) {
+    const struct rows *rows = &resident->rows;
+    const struct layout *layout = &resident->layout;
+    job->kind = rows->planes[PLANE_4].codes && (call->plane != PLANE_8 || !rows->planes[PLANE_8].codes) ? PLANE_4 : PLANE_8;
+    job->plane = &rows->planes[job->kind];
+    job->keep = call->k < rows->n ? call->k : rows->n;
+    job->seeds = 2 * job->keep + 16;
+    if (!job->plane->codes) return VIC_FALLBACK_PLANES;
+    if (queries_exact(rows, call->queries)) return VIC_FALLBACK_QUERY;
+    if (job->seeds > layout->candidates_count || topk_capacity(job->seeds) > layout->keys_count / layout->threads)
+        return VIC_FALLBACK_K;
+    queries_prepare(resident, workspace, call->queries, j, 1, false);
+    job->scan = scan_start(resident, workspace, call);
+    bool bounded = bound_query(rows->metric, workspace->queries, rows->dim,
+                               rows->metric == VIC_COSINE ? workspace->query_norms[0] : 0, workspace->query_codes, &job->query);
+    if (!bounded) return VIC_FALLBACK_QUERY;
+    int64_t fair = rows->n / (4 * layout->threads) + 64;
+    job->part_rows = part_bytes / job->plane->stride_bytes & ~INT64_C(63);
+    if (job->part_rows < 64) job->part_rows = 64;
+    if (job->part_rows > fair) job->part_rows = fair;
+    if (job->part_rows > layout->scores_count) job->part_rows = layout->scores_count;
+    job->collect_rows = layout->scores_count < fair ? layout->scores_count : fair;
+    return VIC_FALLBACK_NONE;
+}
+
+enum vic_fallback certified_search(struct resident *resident, struct workspace *workspace, const struct search_call *call,
+                                   int64_t j, const struct vic_hits *hits) {
+    struct certified job = {0};
+    const struct rows *rows = &resident->rows;
+    struct thread_pool *pool = resident->backend->pool;
+    struct vic_search_stats *stats = call->stats;
+    enum vic_fallback why = certified_start(&job, resident, workspace, call, j);
+    if (why != VIC_FALLBACK_NONE) return why;
+    int64_t row_bytes = rows->dim * (int64_t)vic_dtype_bytes(rows->dtype);
+    tops_start(&job, job.seeds);
+    int threads = thread_pool_run(pool, (rows->n + job.part_rows - 1) / job.part_rows, pass_part, &job);
+    if (threads > stats->threads) stats->threads = threads;
+    stats->rows_coded[job.kind] += rows->n;
+    stats->bytes_read += rows->n * (job.plane->stride_bytes + 8);
+    if (!threshold_find(&job)) return VIC_FALLBACK_SURVIVORS;
+    (void)thread_pool_run(pool, (rows->n + job.collect_rows - 1) / job.collect_rows, collect_part, &job);
+    int64_t count = atomic_load(&job.count);
+    if (count > resident->layout.candidates_count) return VIC_FALLBACK_SURVIVORS;
+    (void)rescore(&job, count);
+    stats->rows_rescored += count + job.seeds;
+    stats->bytes_read += (count + job.seeds) * row_bytes;
+    count = tops_gather(workspace->tops, resident->layout.threads);
+    keys_write(rows, hits, j, call->k, job.keep, workspace->keys, count);
+    return VIC_FALLBACK_NONE;
+}

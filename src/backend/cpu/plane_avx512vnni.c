@@ -1,0 +1,127 @@
+/* Planes with AVX-512 and VNNI: 64 codes times 64 query bytes an instruction, added in 32 bits without saturation.
+ *
+ * Eight rows at a time: their sixteen sums are added up across lanes together, six instructions a row instead of fourteen.
+ * Measured (AMD EPYC Zen 5, 2026-11-30): bound by memory, or by the third-level cache when the plane lies there. */
+#include "backend/cpu/plane.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+enum { ROWS = 8, AHEAD_BYTES = 4096 };
+
+/* Lane i of the answer is the sum of v[i]'s lanes. */
+static inline __m512i sum_each(__m512i v[16]) {
+    __m512i w[4];
+    for (int i = 0; i < 8; i++)
+        v[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2 * i], v[2 * i + 1]), _mm512_unpackhi_epi32(v[2 * i], v[2 * i + 1]));
+    for (int i = 0; i < 4; i++)
+        w[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(v[2 * i], v[2 * i + 1]), _mm512_unpackhi_epi64(v[2 * i], v[2 * i + 1]));
+    __m512i x = _mm512_add_epi32(_mm512_shuffle_i32x4(w[0], w[1], 0x44), _mm512_shuffle_i32x4(w[0], w[1], 0xee));
+    __m512i y = _mm512_add_epi32(_mm512_shuffle_i32x4(w[2], w[3], 0x44), _mm512_shuffle_i32x4(w[2], w[3], 0xee));
+    return _mm512_add_epi32(_mm512_shuffle_i32x4(x, y, 0x88), _mm512_shuffle_i32x4(x, y, 0xdd));
+}
+
+/* upper of 8 rows from their sums (high parts, then low parts), the order of kernels.h. */
+static inline __m256 upper_of(__m512i sums, __m256 scale, __m256 error, __m256 norm, const struct plane_query *query) {
+    __m256 slope = _mm256_fmadd_ps(_mm256_set1_ps(query->kappa), norm, _mm256_set1_ps(query->beta));
+    __m256 slack = _mm256_fmadd_ps(norm, slope, _mm256_set1_ps(query->gamma));
+    slack = _mm256_fmadd_ps(_mm256_set1_ps(query->alpha), error, slack);
+    __m256 high = _mm256_cvtepi32_ps(_mm512_castsi512_si256(sums)),
+           low = _mm256_cvtepi32_ps(_mm512_extracti64x4_epi64(sums, 1));
+    __m256 sum = _mm256_fmadd_ps(_mm256_set1_ps(256.0f), high, low);
+    return _mm256_fmadd_ps(_mm256_mul_ps(sum, scale), _mm256_set1_ps(query->step), slack);
+}
+
+/* One line of a row against the query, onto its two sums. */
+static inline void line_add(enum plane_kind kind, __m512i line, const int8_t *high, const int8_t *low, __m512i *sum_high,
+                            __m512i *sum_low) {
+    if (kind == PLANE_8) {
+        *sum_high = _mm512_dpbusd_epi32(*sum_high, line, _mm512_loadu_si512(high));
+        *sum_low = _mm512_dpbusd_epi32(*sum_low, line, _mm512_loadu_si512(low));
+        return;
+    }
+    __m512i mask = _mm512_set1_epi8(15);
+    __m512i first = _mm512_and_si512(line, mask), second = _mm512_and_si512(_mm512_srli_epi16(line, 4), mask);
+    *sum_high = _mm512_dpbusd_epi32(*sum_high, first, _mm512_loadu_si512(high));
+    *sum_low = _mm512_dpbusd_epi32(*sum_low, first, _mm512_loadu_si512(low));
+    *sum_high = _mm512_dpbusd_epi32(*sum_high, second, _mm512_loadu_si512(high + 64));
+    *sum_low = _mm512_dpbusd_epi32(*sum_low, second, _mm512_loadu_si512(low + 64));
+}
+
+static inline __attribute__((always_inline)) void scan(enum plane_kind kind, const struct plane *plane, const float *norms,
+                                                       int64_t first, int64_t n, const struct plane_query *query,
+                                                       float *upper) {
+    int64_t stride = plane->stride_bytes, width = kind == PLANE_8 ? 64 : 128;
+    __m512i bias = _mm512_inserti64x4(_mm512_set1_epi32(query->bias_high[kind]), _mm256_set1_epi32(query->bias_low[kind]), 1);
+    for (int64_t i = 0; i < n; i += ROWS) {
+        __mmask8 real = (__mmask8)(n - i < ROWS ? (1u << (n - i)) - 1 : 0xffu);
+        const uint8_t *rows[ROWS]; /* behind the last row: that one again, and nothing is stored */
+        __m512i sums[2 * ROWS];
+        for (int r = 0; r < ROWS; r++) {
+            rows[r] = plane->codes + (first + i + (r < n - i ? r : n - i - 1)) * stride;
+            sums[r] = sums[ROWS + r] = _mm512_setzero_si512();
+        }
+        for (int64_t line = 0; line < stride; line += 64) {
+            const int8_t *high = query->high + line / 64 * width, *low = query->low + line / 64 * width;
+            for (int r = 0; r < ROWS; r++) {
+                _mm_prefetch((const char *)rows[r] + line + AHEAD_BYTES, _MM_HINT_T0);
+                line_add(kind, _mm512_loadu_si512(rows[r] + line), high, low, &sums[r], &sums[ROWS + r]);
+            }
+        }
+        int64_t row = first + i;
+        __m256 norm = norms ? _mm256_maskz_loadu_ps(real, norms + row) : _mm256_setzero_ps();
+        __m256 result = upper_of(_mm512_sub_epi32(sum_each(sums), bias), _mm256_maskz_loadu_ps(real, plane->scale + row),
+                                 _mm256_maskz_loadu_ps(real, plane->error + row), norm, query);
+        _mm256_mask_storeu_ps(upper + i, real, result);
+    }
+}
+
+static void scan8(const struct plane *plane, const float *norms, int64_t first, int64_t n, int64_t dim,
+                  const struct plane_query *query, float *upper) {
+    (void)dim;
+    scan(PLANE_8, plane, norms, first, n, query, upper);
+}
+static void scan4(const struct plane *plane, const float *norms, int64_t first, int64_t n, int64_t dim,
+                  const struct plane_query *query, float *upper) {
+    (void)dim;
+    scan(PLANE_4, plane, norms, first, n, query, upper);
+}
+
+static inline __attribute__((always_inline)) double code(enum plane_kind kind, const float *values, int64_t dim, double step,
+                                                         float inverse, uint8_t *codes) {
+    __m512d sums[2] = {_mm512_setzero_pd(), _mm512_setzero_pd()}, steps = _mm512_set1_pd(step);
+    __m512 least = _mm512_set1_ps(-(float)plane_offset(kind)), most = _mm512_set1_ps((float)plane_offset(kind) - 1);
+    for (int64_t block = 0; block < dim; block += PLANE_BLOCK) {
+        uint8_t bytes[PLANE_BLOCK];
+        for (int64_t i = 0; i < PLANE_BLOCK; i += 16) {
+            int64_t left = dim - block - i;
+            __mmask16 real = (__mmask16)(left >= 16 ? 0xffffu : left > 0 ? (1u << left) - 1 : 0);
+            __m512 value = _mm512_maskz_loadu_ps(real, values + (left > 0 ? block + i : 0));
+            __m512 nearest = _mm512_roundscale_ps(_mm512_mul_ps(value, _mm512_set1_ps(inverse)), 0);
+            nearest = _mm512_min_ps(_mm512_max_ps(nearest, least), most);
+            __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(nearest)),
+                    high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(nearest, 1));
+            low = _mm512_fnmadd_pd(steps, low, _mm512_cvtps_pd(_mm512_castps512_ps256(value)));
+            high = _mm512_fnmadd_pd(steps, high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(value, 1)));
+            sums[0] = _mm512_fmadd_pd(low, low, sums[0]);
+            sums[1] = _mm512_fmadd_pd(high, high, sums[1]);
+            __m512i wide = _mm512_add_epi32(_mm512_cvtps_epi32(nearest), _mm512_set1_epi32(plane_offset(kind)));
+            _mm_storeu_si128((__m128i *)(bytes + i), _mm512_cvtepi32_epi8(wide));
+        }
+        if (codes) plane_block_store(kind, bytes, block, dim, codes);
+    }
+    __m512d eight = _mm512_add_pd(sums[0], sums[1]);
+    __m256d four = _mm256_add_pd(_mm512_castpd512_pd256(eight), _mm512_extractf64x4_pd(eight, 1));
+    __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
+
+static double code8(const float *values, int64_t dim, double step, float inverse, uint8_t *codes) {
+    return code(PLANE_8, values, dim, step, inverse, codes);
+}
+static double code4(const float *values, int64_t dim, double step, float inverse, uint8_t *codes) {
+    return code(PLANE_4, values, dim, step, inverse, codes);
+}
+
+const struct plane_kernels plane_kernels_avx512vnni = {.scan = {scan8, scan4}, .code = {code8, code4}};
+#endif
