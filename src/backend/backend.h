@@ -50,6 +50,7 @@ struct plane_coding {
 
 struct search_call {
     const struct vic_matrix *queries; /* dtype and place resolved, stride_bytes not 0; at least one */
+    int64_t first;                    /* number of the first one, for sentences */
     int64_t k;                        /* search: hits a query. score: ids a query */
     const uint64_t *filter;           /* bit i: row i may answer; NULL: all may. Host memory */
     enum vic_path path;               /* 0: the backend chooses among those that score every row */

@@ -41,6 +41,7 @@ static enum vic_status flat_score(const struct vic_index *index, const struct se
         for (int64_t at = 0; at < call->k; at += width) {
             struct search_call slice = *call;
             slice.queries = &queries;
+            slice.first = j;
             slice.k = call->k - at < width ? call->k - at : width;
             enum vic_status status = ids_to_rows(&index->corpus, ids + j * call->k + at, queries.rows * slice.k, rows);
             if (status == VIC_OK) status = index->device->ops->score(index->resident, &slice, rows, scores + j * call->k + at);

@@ -56,6 +56,7 @@ static uint16_t half_nearest(float value) {
     float magnitude = fabsf(value);
     uint16_t sign = signbit(value) ? 0x8000 : 0;
     if (magnitude == 0) return sign;
+    if (!isfinite(value)) return (uint16_t)(sign | (isnan(value) ? 0x7e00 : 0x7c00));
     int exponent = ilogbf(magnitude);
     if (exponent < -14) exponent = -14;
     float mantissa = rintf(ldexpf(magnitude, 10 - exponent)); /* 1024 .. 2048, or less for a denormal */

@@ -103,7 +103,7 @@ static inline bool queries_exact(const struct rows *rows, const struct vic_matri
     return dtype_is_integer(rows->dtype) && queries->dtype == rows->dtype;
 }
 /* All queries of a call: type fits, every element finite. */
-enum vic_status queries_check(struct resident *resident, const struct vic_matrix *queries);
+enum vic_status queries_check(struct resident *resident, const struct search_call *call);
 /* Queries [first, first + count) into the workspace, with norms for cosine; packed too when `pack`. */
 void queries_prepare(struct resident *resident, struct workspace *workspace, const struct vic_matrix *queries, int64_t first,
                      int64_t count, bool pack);

@@ -30,7 +30,8 @@ static void check_part(void *argument, int worker, int64_t part) {
     }
 }
 
-enum vic_status queries_check(struct resident *resident, const struct vic_matrix *queries) {
+enum vic_status queries_check(struct resident *resident, const struct search_call *call) {
+    const struct vic_matrix *queries = call->queries;
     const struct rows *rows = &resident->rows;
     if (queries->dtype != VIC_F32 && queries->dtype != rows->dtype)
         return status_fail(VIC_TYPE, "expected queries of type f32 or of the index's type %s, found %s",
@@ -42,7 +43,8 @@ enum vic_status queries_check(struct resident *resident, const struct vic_matrix
     if (row == INT64_MAX) return VIC_OK;
     int64_t column = job.kernels->first_not_finite[queries->dtype](matrix_row(queries, row), queries->dim);
     return status_fail(VIC_NOT_FINITE, "expected finite numbers, found %g in query %lld, column %lld",
-                       (double)dtype_load(queries->dtype, matrix_row(queries, row), column), (long long)row, (long long)column);
+                       (double)dtype_load(queries->dtype, matrix_row(queries, row), column), (long long)(call->first + row),
+                       (long long)column);
 }
 
 /* A query whose magnitude could overflow or vanish in its norm is replaced by itself times a power of two: its cosine

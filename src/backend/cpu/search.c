@@ -206,7 +206,7 @@ static enum vic_status coded_search(struct resident *resident, struct workspace 
 }
 
 enum vic_status cpu_search(struct resident *resident, const struct search_call *call, const struct vic_hits *hits) {
-    enum vic_status status = queries_check(resident, call->queries);
+    enum vic_status status = queries_check(resident, call);
     if (status != VIC_OK) return status;
     call->stats->queries = call->queries->rows;
     struct workspace *workspace = workspace_claim(resident);

@@ -41,7 +41,7 @@ static void within_write(const struct rows *rows, const struct vic_ranges *range
 
 enum vic_status cpu_within(struct resident *resident, const struct search_call *call, float score,
                            const struct vic_ranges *ranges) {
-    enum vic_status status = queries_check(resident, call->queries);
+    enum vic_status status = queries_check(resident, call);
     if (status != VIC_OK) return status;
     const struct rows *rows = &resident->rows;
     int64_t nq = call->queries->rows, parts = (rows->n + resident->layout.chunk_rows - 1) / resident->layout.chunk_rows;
@@ -103,7 +103,7 @@ static void score_part(void *argument, int worker, int64_t part) {
 }
 
 enum vic_status cpu_score(struct resident *resident, const struct search_call *call, const uint32_t *rows, float *scores) {
-    enum vic_status status = queries_check(resident, call->queries);
+    enum vic_status status = queries_check(resident, call);
     if (status != VIC_OK) return status;
     struct workspace *workspace = workspace_claim(resident);
     struct score_job job = {.scan = scan_start(resident, workspace, call), .rows = rows, .scores = scores, .count = call->k};
