@@ -176,9 +176,11 @@ enum vic_status reader_check_size(const struct source *source, const struct layo
                        (unsigned long long)source->bytes);
 }
 
-/* One row of a file may be larger than a block (ground truth with a large k); it is no larger than the file. */
+/* One row of a file may be larger than a block (ground truth with a large k); it is no larger than the file. Where there
+ * are no rows, nothing bounds the dimension that a header names, and nothing will be read. */
 static enum vic_status block_alloc(struct vic_reader *reader) {
-    uint64_t row = (uint64_t)reader->layout.dim * element_bytes(reader->layout.element) + sizeof(int32_t);
+    uint64_t dim = reader->layout.rows > 0 ? (uint64_t)reader->layout.dim : 0;
+    uint64_t row = dim * element_bytes(reader->layout.element) + sizeof(int32_t);
     reader->block_bytes = row > block_bytes_least ? row : block_bytes_least;
     void *memory = NULL;
     enum vic_status status = mem_alloc(&mem_default, reader->block_bytes, "a reader's block", &memory);
