@@ -183,8 +183,8 @@ static enum fit npy_probe(const struct reader_format *format, const struct sourc
 
 /* ---- Fortran order */
 
-/* As many rows at once as keep what is scattered to within a block, so that it stays in the cache: measured no slower
- * than larger gathers, whose reads are longer but whose writes each touch another page. */
+/* As many rows at once as keep what is scattered to within a block, so that it stays in the cache. A million rows of dim
+ * 128 take 1.6 s from a cached file where C order takes 0.3 s, writing them again included. */
 static int64_t rows_at_once(const struct vic_reader *reader, int64_t row_bytes) {
     int64_t rows = (int64_t)reader->block_bytes / row_bytes;
     return rows < 64 ? 64 : rows;
