@@ -1,10 +1,11 @@
 #!/bin/sh
+# shellcheck disable=SC2317 # functions are called by name
 # What ./dev lint does, from the root, with the folder of a build by clang (for its compile commands). Every check runs,
 # whatever the ones before it found; the exit code is 1 when any found something.
 set -u
 build=$1 fix=${2-} code=0
 
-c_files() { find include src cli test bench examples python -name '*.[ch]' 2>/dev/null | sort; }
+c_files() { find include src cli test bench examples python -name '*.[ch]' "$@" 2>/dev/null; }
 check() { # NAME COMMAND...: what it found, or one line
     name=$1
     shift
@@ -16,18 +17,15 @@ check() { # NAME COMMAND...: what it found, or one line
     fi
 }
 
-format() { c_files | xargs -d '\n' clang-format-14 --dry-run -Werror; }
-tidy() {
-    # Kernel files are checked like all others; the fuzz targets are not part of this build.
-    find src cli bench -name '*.c' | xargs -d '\n' -n 4 -P 2 clang-tidy -p "$build" --quiet 2>/dev/null
-}
+format() { c_files -exec clang-format-14 --dry-run -Werror '{}' +; }
+tidy() { find src cli bench -name '*.c' -print0 | xargs -0 -n 4 -P 2 clang-tidy -p "$build" --quiet 2>/dev/null; }
 static_checks() {
     cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --suppressions-list=test/cppcheck.txt -j 2 \
         --enable=warning,performance,portability -I include -I src -D__x86_64__ -D__GNUC__ src cli bench
 }
-shells() { find dev test examples cli .ci -name '*.sh' -o -path dev -o -path .ci/run | xargs -d '\n' shellcheck -x; }
+shells() { find dev .ci/run test examples cli '(' -name '*.sh' -o -name dev -o -name run ')' -type f -exec shellcheck -x '{}' +; }
 
-[ "$fix" != --fix ] || c_files | xargs -d '\n' clang-format-14 -i
+[ "$fix" != --fix ] || c_files -exec clang-format-14 -i '{}' +
 check clang-format format
 check shellcheck shells
 check cppcheck static_checks

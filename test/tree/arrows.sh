@@ -28,7 +28,7 @@ arrows='
 # Headers of the system that only some files may see: processor instructions and the GPU stay behind the backends,
 # and a format that needs a library stays in its reader.
 system='
-^src/(backend/cpu/|base/fpenv\.h$)          ^([a-z0-9]*mmintrin|arm_neon|cpuid)\.h$
+^(src/(backend/cpu/|base/fpenv\.h$)|bench/kernels\.c$)   ^([a-z0-9]*mmintrin|arm_neon|cpuid)\.h$
 ^(src/backend/cuda/|test/gpu/|bench/)       ^(cuda|cublas)
 ^(src/data/|test/)                          ^hdf5
 '
