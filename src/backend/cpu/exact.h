@@ -78,14 +78,23 @@ static int64_t exact_words(int64_t dim) { return (dim + EXACT_DIMS - 1) / EXACT_
 static int64_t exact_rows_bytes(int64_t dim) { return (exact_words(dim) + 1) * EXACT_ROWS * 4; }
 static int64_t exact_queries_bytes(int64_t dim) { return ((exact_words(dim) + 1) * EXACT_QUERIES * 4 + 63) / 64 * 64; }
 
-/* The constant of one vector, where the other side was loaded with `shift` added. */
+/* -shift x, or x (x + 2 shift), added up over `count` elements. */
+INLINE words constant_step(enum vic_dtype dtype, enum kernel_op op, const void *vector, int64_t i, int64_t count, int shift,
+                           words sum) {
+    words x = shorts_load(dtype, vector, i, count);
+    return shorts_step(sum, x, op == OP_DOT ? shorts_broadcast(-shift) : shorts_add(x, shorts_broadcast(2 * shift)));
+}
+/* The constant of one vector, where the other side is loaded with `shift` added. */
 INLINE uint32_t exact_constant(enum vic_dtype dtype, enum kernel_op op, const void *vector, int64_t dim, int shift) {
-    uint32_t sum = 0, squares = 0;
-    for (int64_t i = 0; i < dim; i++) {
-        int32_t x = dtype == VIC_I8 ? ((const int8_t *)vector)[i] : ((const uint8_t *)vector)[i];
-        sum += (uint32_t)x, squares += (uint32_t)(x * x);
-    }
-    return op == OP_DOT ? 0 - (uint32_t)shift * sum : squares + 2 * (uint32_t)shift * sum;
+    if (op == OP_DOT && shift == 0) return 0;
+    words sum = words_zero();
+    int64_t i = 0;
+    for (; i + STEP <= dim; i += STEP) sum = constant_step(dtype, op, vector, i, STEP, shift, sum);
+    if (i < dim) sum = constant_step(dtype, op, vector, i, dim - i, shift, sum);
+    uint32_t lanes[LANES], total = 0;
+    words_store(lanes, sum);
+    for (int j = 0; j < LANES; j++) total += lanes[j];
+    return total;
 }
 
 INLINE void exact_pack_rows(enum vic_dtype dtype, enum kernel_op op, const void *rows, int64_t n, int64_t dim,
@@ -123,24 +132,29 @@ INLINE void exact_pack_queries(enum vic_dtype dtype, enum kernel_op op, const vo
 
 /* ---------------------------------------------------------------- many queries */
 
+/* One register a pair of LANES rows and a query. */
+struct totals {
+    words sum[EXACT_QUERIES][EXACT_VECTORS];
+};
+
+INLINE struct totals totals_step(const uint32_t *x, const uint32_t *q, struct totals t) {
+    words rows[EXACT_VECTORS];
+    for (int v = 0; v < EXACT_VECTORS; v++) rows[v] = words_load(x + v * LANES);
+    for (int i = 0; i < EXACT_QUERIES; i++) {
+        words query = words_broadcast(q + i);
+        for (int v = 0; v < EXACT_VECTORS; v++) t.sum[i][v] = words_pinned(exact_step(t.sum[i][v], rows[v], query));
+    }
+    return t;
+}
+
 INLINE void exact_group_run(enum kernel_op op, bool is_signed, const uint32_t *rows, const uint32_t *queries, int64_t dim,
                             float *scores, int64_t ld) {
-    words sum[EXACT_QUERIES][EXACT_VECTORS];
-    for (int i = 0; i < EXACT_QUERIES; i++)
-        for (int v = 0; v < EXACT_VECTORS; v++) sum[i][v] = words_zero();
-    const uint32_t *x = rows, *q = queries;
-    for (int64_t w = exact_words(dim); w > 0; w--) {
-        words x_words[EXACT_VECTORS];
-        x += EXACT_ROWS, q += EXACT_QUERIES;
-        for (int v = 0; v < EXACT_VECTORS; v++) x_words[v] = words_load(x + v * LANES);
-        for (int i = 0; i < EXACT_QUERIES; i++) {
-            words q_word = words_broadcast(q + i);
-            for (int v = 0; v < EXACT_VECTORS; v++) sum[i][v] = exact_step(sum[i][v], x_words[v], q_word);
-        }
-    }
+    struct totals t = {0};
+    int64_t count = exact_words(dim);
+    for (int64_t w = 1; w <= count; w++) t = totals_step(rows + w * EXACT_ROWS, queries + w * EXACT_QUERIES, t);
     for (int i = 0; i < EXACT_QUERIES; i++)
         for (int v = 0; v < EXACT_VECTORS; v++) {
-            words own = words_add(words_load(rows + v * LANES), words_broadcast(queries + i)), dot = sum[i][v];
+            words own = words_add(words_load(rows + v * LANES), words_broadcast(queries + i)), dot = t.sum[i][v];
             words total = op == OP_DOT ? words_add(own, dot) : words_sub(own, words_add(dot, dot));
             floats_store(scores + i * ld + v * LANES, words_round(total, is_signed));
         }

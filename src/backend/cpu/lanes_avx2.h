@@ -88,6 +88,10 @@ INLINE words words_broadcast(const uint32_t *value) { return _mm256_set1_epi32((
 INLINE void words_store(uint32_t *target, words a) { _mm256_storeu_si256((__m256i *)target, a); }
 INLINE words words_add(words a, words b) { return _mm256_add_epi32(a, b); }
 INLINE words words_sub(words a, words b) { return _mm256_sub_epi32(a, b); }
+INLINE words words_pinned(words a) {
+    __asm__("" : "+x"(a));
+    return a;
+}
 INLINE floats words_as_floats(words a) { return _mm256_castsi256_ps(a); }
 INLINE words floats_as_words(floats a) { return _mm256_castps_si256(a); }
 /* Unsigned integers have no conversion here: both halves of 16 bits are exact, and so is the product; the sum rounds. */
@@ -104,6 +108,8 @@ INLINE words shorts_load(enum vic_dtype dtype, const void *vector, int64_t i, in
     __m128i bytes = whole ? _mm_loadu_si128((const __m128i *)source) : bytes_load_end(source, count, 2 * LANES, i);
     return dtype == VIC_I8 ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes);
 }
+INLINE words shorts_broadcast(int value) { return _mm256_set1_epi16((short)value); }
+INLINE words shorts_add(words a, words b) { return _mm256_add_epi16(a, b); }
 INLINE words shorts_sub(words a, words b) { return _mm256_sub_epi16(a, b); }
 INLINE words shorts_step(words sum, words a, words b) { return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)); }
 

@@ -80,6 +80,10 @@ INLINE words words_broadcast(const uint32_t *value) { return _mm512_set1_epi32((
 INLINE void words_store(uint32_t *target, words a) { _mm512_storeu_si512(target, a); }
 INLINE words words_add(words a, words b) { return _mm512_add_epi32(a, b); }
 INLINE words words_sub(words a, words b) { return _mm512_sub_epi32(a, b); }
+INLINE words words_pinned(words a) {
+    __asm__("" : "+v"(a));
+    return a;
+}
 INLINE floats words_as_floats(words a) { return _mm512_castsi512_ps(a); }
 INLINE words floats_as_words(floats a) { return _mm512_castps_si512(a); }
 /* To the nearest float32. */
@@ -91,6 +95,8 @@ INLINE words shorts_load(enum vic_dtype dtype, const void *vector, int64_t i, in
     __m256i bytes = _mm256_maskz_loadu_epi8(mask, (const char *)vector + i);
     return dtype == VIC_I8 ? _mm512_cvtepi8_epi16(bytes) : _mm512_cvtepu8_epi16(bytes);
 }
+INLINE words shorts_broadcast(int value) { return _mm512_set1_epi16((short)value); }
+INLINE words shorts_add(words a, words b) { return _mm512_add_epi16(a, b); }
 INLINE words shorts_sub(words a, words b) { return _mm512_sub_epi16(a, b); }
 /* sum + both products of each pair of 16-bit integers. */
 INLINE words shorts_step(words sum, words a, words b) { return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)); }

@@ -20,6 +20,7 @@ struct block {
 };
 
 INLINE struct block block_add(struct block a, struct block b) {
+#pragma GCC unroll 16
     for (int p = 0; p < PARTS; p++) a.part[p] = floats_add(a.part[p], b.part[p]);
     return a;
 }
@@ -27,11 +28,13 @@ INLINE struct block block_add(struct block a, struct block b) {
 /* sum + the products, or the squared differences, of `count` elements from i on; 1 <= count <= BLOCK. */
 INLINE struct block block_step(enum vic_dtype dtype, enum kernel_op op, const void *row, const float *query, int64_t i,
                                int64_t count, struct block sum) {
-    for (int p = 0; p < PARTS; p++, i += LANES, count -= LANES) {
-        if (count <= 0) break;
-        bool whole = count >= LANES;
-        floats x = whole ? floats_load(dtype, row, i) : floats_load_some(dtype, row, i, count);
-        floats q = whole ? floats_load(VIC_F32, query, i) : floats_load_some(VIC_F32, query, i, count);
+#pragma GCC unroll 16
+    for (int p = 0; p < PARTS; p++) {
+        int64_t at = i + p * LANES, left = count - p * LANES;
+        if (left <= 0) break;
+        bool whole = left >= LANES;
+        floats x = whole ? floats_load(dtype, row, at) : floats_load_some(dtype, row, at, left);
+        floats q = whole ? floats_load(VIC_F32, query, at) : floats_load_some(VIC_F32, query, at, left);
         if (op == OP_L2) q = x = floats_sub(x, q);
         sum.part[p] = floats_fma(x, q, sum.part[p]);
     }
@@ -42,15 +45,20 @@ INLINE struct block block_step(enum vic_dtype dtype, enum kernel_op op, const vo
 INLINE struct block row_pass(enum vic_dtype dtype, enum kernel_op op, int64_t element, const void *row, int64_t dim,
                              const float *query, int first) {
     struct block a[HELD];
-    for (int b = 0; b < HELD; b++)
+#pragma GCC unroll 16
+    for (int b = 0; b < HELD; b++) {
+#pragma GCC unroll 16
         for (int p = 0; p < PARTS; p++) a[b].part[p] = floats_zero();
+    }
     int64_t i = 0;
     for (; i + CHUNK <= dim; i += CHUNK) {
         if (first == 0)
             for (int64_t byte = 0; byte < CHUNK * element; byte += 64) fetch_ahead((const char *)row + i * element + byte);
+#pragma GCC unroll 16
         for (int b = 0; b < HELD; b++)
             a[b] = block_step(dtype, op, row, query, i + BLOCK * (first + b * SCAN_PASSES), BLOCK, a[b]);
     }
+#pragma GCC unroll 16
     for (int b = 0; b < HELD; b++) {
         int64_t at = i + BLOCK * (first + b * SCAN_PASSES);
         if (at + BLOCK <= dim)
@@ -58,8 +66,11 @@ INLINE struct block row_pass(enum vic_dtype dtype, enum kernel_op op, int64_t el
         else if (at < dim)
             a[b] = block_step(dtype, op, row, query, at, dim - at, a[b]);
     }
-    for (int w = HELD / 2; w >= 1; w /= 2)
+#pragma GCC unroll 16
+    for (int w = HELD / 2; w >= 1; w /= 2) {
+#pragma GCC unroll 16
         for (int b = 0; b < w; b++) a[b] = block_add(a[b], a[b + w]);
+    }
     return a[0];
 }
 
@@ -73,15 +84,22 @@ INLINE struct block row_block(enum vic_dtype dtype, enum kernel_op op, int64_t e
 /* Steps 8, 4, 2, 1 for LANES rows; lane r of the answer is row r's sum, never -0. */
 INLINE floats blocks_sum(const struct block blocks[LANES]) {
     floats t[LANES];
+#pragma GCC unroll 16
     for (int r = 0; r < LANES; r++) {
         struct block sum = blocks[r];
-        for (int w = PARTS / 2; w >= 1; w /= 2)
+#pragma GCC unroll 16
+        for (int w = PARTS / 2; w >= 1; w /= 2) {
+#pragma GCC unroll 16
             for (int p = 0; p < w; p++) sum.part[p] = floats_add(sum.part[p], sum.part[p + w]);
+        }
         t[r] = sum.part[0];
     }
     floats_transpose(t);
-    for (int w = LANES / 2; w >= 1; w /= 2)
+#pragma GCC unroll 16
+    for (int w = LANES / 2; w >= 1; w /= 2) {
+#pragma GCC unroll 16
         for (int j = 0; j < w; j++) t[j] = floats_add(t[j], t[j + w]);
+    }
     return floats_add(t[0], floats_zero());
 }
 

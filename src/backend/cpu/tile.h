@@ -107,8 +107,9 @@ INLINE struct pairs leaf_sum(enum kernel_op op, const float *x, const float *q, 
 }
 
 INLINE struct pairs pairs_add(struct pairs a, const struct pairs *b) {
-    for (int i = 0; i < TILE_QUERIES; i++)
+    for (int i = 0; i < TILE_QUERIES; i++) {
         for (int v = 0; v < TILE_VECTORS; v++) a.sum[i][v] = floats_add(a.sum[i][v], b->sum[i][v]);
+    }
     return a;
 }
 
@@ -129,9 +130,10 @@ INLINE void group_run(enum kernel_op op, const float *x, const float *q, int64_t
         for (; visit >> level & 1; level++) p = pairs_add(p, &waiting[level]);
         waiting[level] = p;
     }
-    for (int i = 0; i < TILE_QUERIES; i++)
+    for (int i = 0; i < TILE_QUERIES; i++) {
         for (int v = 0; v < TILE_VECTORS; v++)
             floats_store(scores + i * ld + v * LANES, floats_add(p.sum[i][v], floats_zero()));
+    }
 }
 
 static void float_run_dot(const void *rows, const void *queries, int64_t nq, int64_t dim, float *scores, int64_t ld) {
