@@ -24,6 +24,9 @@ static const struct {
     {COMMON_TYPE,
      {"type", 0, OPTION_DTYPE, "f32|f16|bf16|i8|u8", 0, 0, offsetof(struct common_args, type), OPTIONAL,
       "element type to store"}},
+    {COMMON_PLANES,
+     {"planes", 0, OPTION_CHOICE, "auto|none|8|4|both", 0, 0, offsetof(struct common_args, planes), OPTIONAL,
+      "codes of 8 or 4 bits beside the rows: more memory, less time, the same answers (auto)"}},
     {COMMON_READ,
      {"read-type", 0, OPTION_DTYPE, "f32|f16|bf16|i8|u8", 0, 0, offsetof(struct common_args, read_type), OPTIONAL,
       "element type of a .bin file, which does not say it"}},
@@ -287,6 +290,11 @@ void args_help(const struct command *command) {
 }
 
 /* ---- what every subcommand that computes needs */
+
+int32_t planes_from(const struct common_args *args) {
+    static const int32_t choices[] = {0, VIC_PLANES_NONE, VIC_PLANES_8, VIC_PLANES_4, VIC_PLANES_8 | VIC_PLANES_4};
+    return choices[args->planes];
+}
 
 bool device_from(const struct common_args *args, struct vic_device **device) {
     struct vic_device_options options = {

@@ -40,7 +40,7 @@ struct bench_job {
     int64_t k;
     struct vic_hits hits; /* of one batch */
     double *seconds, total_seconds;
-    int64_t bytes_read; /* of one search */
+    int64_t bytes_read; /* by all timed searches */
     enum vic_path path;
 };
 
@@ -49,8 +49,10 @@ struct bench_job {
 static bool rows_generate(struct bench_job *job) {
     const struct bench_args *args = job->args;
     const struct vic_generate_options data = {.size = sizeof data, .seed = (uint64_t)args->seed};
-    const struct vic_build_options options = {
-        .size = sizeof options, .metric = args->common.metric, .progress = progress_hook()};
+    const struct vic_build_options options = {.size = sizeof options,
+                                              .metric = args->common.metric,
+                                              .planes = planes_from(&args->common),
+                                              .progress = progress_hook()};
     struct vic_matrix rows = {.rows = args->rows, .dim = args->dim, .dtype = args->common.type};
     bool made = false;
     if (!(rows.data = memory_take((uint64_t)rows.rows, (size_t)rows.dim * vic_dtype_bytes(rows.dtype)))) goto done;
@@ -107,7 +109,8 @@ static bool job_open(struct bench_job *job) {
     job->info.size = sizeof job->info;
     if (!device_from(&args->common, &job->device)) return false;
     TRY(vic_device_info(job->device, &job->device_info));
-    if (!(args->index ? index_from(job->device, args->index, &job->index) : rows_generate(job))) return false;
+    if (!(args->index ? index_from(job->device, args->index, planes_from(&args->common), &job->index) : rows_generate(job)))
+        return false;
     TRY(vic_index_info(job->index, &job->info));
     if (!(args->queries ? queries_read(job) : queries_generate(job))) return false;
     job->k = args->common.k < job->info.rows ? args->common.k : job->info.rows;
@@ -131,7 +134,7 @@ static bool trial_run(struct bench_job *job, int64_t trial, double *seconds) {
     double began = seconds_now();
     TRY(vic_index_search(job->index, &queries, job->k, &options, &job->hits));
     *seconds = seconds_now() - began;
-    job->bytes_read = stats.bytes_read;
+    job->bytes_read += stats.bytes_read;
     job->path = stats.path;
     return true;
 done:
@@ -157,6 +160,7 @@ static bool job_time(struct bench_job *job) {
     for (int64_t i = 0; i < job->args->warmup; i++)
         if (!trial_run(job, i, &ignored) || !progress_tick("warming up", i + 1, job->args->warmup, began)) return false;
     began = seconds_now();
+    job->bytes_read = 0;
     for (int64_t i = 0; i < job->args->trials; i++) {
         if (!trial_run(job, i, &job->seconds[i])) return false;
         job->total_seconds += job->seconds[i];
@@ -178,8 +182,6 @@ enum { PERCENTILES = sizeof percentiles / sizeof *percentiles };
 static double job_percentile(const struct bench_job *job, int i) {
     return percentile(job->seconds, job->args->trials, percentiles[i].share);
 }
-
-static const char *path_name(enum vic_path path) { return path == VIC_PATH_SELECT ? "select" : "scan"; }
 
 static bool report_json(const struct bench_job *job, double gbps, double roof) {
     const struct vic_index_info *info = &job->info;
@@ -212,7 +214,7 @@ static void report_words(const struct bench_job *job, double gbps, double roof) 
 }
 
 static bool job_report(const struct bench_job *job) {
-    double gbps = (double)job->bytes_read / job_percentile(job, 0) * 1e-9;
+    double gbps = (double)job->bytes_read / (double)job->args->trials / job_percentile(job, 0) * 1e-9;
     double roof = plain_read_gbps(job->device_info.threads,
                                   (uint64_t)job->info.rows * (uint64_t)job->info.dim * vic_dtype_bytes(job->info.dtype));
     if (roof <= 0) return false;
@@ -252,6 +254,6 @@ const struct command bench_command = {
                                            .seed = 1,
                                            .batch = 1},
     .args_bytes = sizeof(struct bench_args),
-    .common = COMMON_K | COMMON_METRIC | COMMON_TYPE | COMMON_READ | COMMON_RUNS | COMMON_JSON,
+    .common = COMMON_K | COMMON_METRIC | COMMON_TYPE | COMMON_PLANES | COMMON_READ | COMMON_RUNS | COMMON_JSON,
     .run = bench_run,
 };

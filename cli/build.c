@@ -57,9 +57,10 @@ static bool build_file(struct vic_device *device, const char *rows_path, const s
     TRY(vic_index_build_file(device, rows_path, options, &index));
     TRY(vic_index_info(index, &info));
     TRY(vic_file_info(options->path, &file));
-    printf("%s: %s rows x %s, %s, %s%s%s; %s, %s\n", options->path, show_count(info.rows), show_count(info.dim),
+    printf("%s: %s rows x %s, %s, %s%s%s%s%s; %s, %s\n", options->path, show_count(info.rows), show_count(info.dim),
            vic_dtype_name(info.dtype), vic_metric_name(info.metric), info.has_ids ? ", ids" : "",
-           info.has_texts ? ", texts" : "", show_bytes(file.bytes), show_seconds(seconds_now() - began));
+           info.has_texts ? ", texts" : "", info.planes & VIC_PLANES_8 ? ", 8-bit codes" : "",
+           info.planes & VIC_PLANES_4 ? ", 4-bit codes" : "", show_bytes(file.bytes), show_seconds(seconds_now() - began));
     built = true;
 done:
     vic_index_free(index);
@@ -91,6 +92,7 @@ static int build_run(const void *arguments, char *const *operands) {
         .path = args->output,
         .reader = &reader,
         .progress = progress_hook(),
+        .planes = planes_from(&args->common),
     };
     if (build_file(device, operands[0], &rows.info, &options)) code = DONE;
 done:
@@ -112,6 +114,6 @@ const struct command build_command = {
     .options = build_rows,
     .defaults = &(const struct build_args){.output = NULL},
     .args_bytes = sizeof(struct build_args),
-    .common = COMMON_METRIC | COMMON_TYPE | COMMON_READ | COMMON_RUNS,
+    .common = COMMON_METRIC | COMMON_TYPE | COMMON_PLANES | COMMON_READ | COMMON_RUNS,
     .run = build_run,
 };

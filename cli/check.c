@@ -10,7 +10,7 @@ static int check_run(const void *arguments, char *const *operands) {
     struct vic_index *index = NULL;
     struct vic_index_info info = {.size = sizeof info};
     const struct vic_progress progress = progress_hook();
-    if (!device_from(args, &device) || !index_from(device, operands[0], &index)) goto done;
+    if (!device_from(args, &device) || !index_from(device, operands[0], 0, &index)) goto done;
     TRY(vic_index_check(index, &progress));
     TRY(vic_index_info(index, &info));
     printf("%s: whole; %s rows x %s, %s, %s, checked in %s\n", operands[0], show_count(info.rows), show_count(info.dim),

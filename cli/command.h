@@ -48,6 +48,7 @@ enum common_bit {
     COMMON_K = 32,
     COMMON_READ = 64, /* --read-type, --dataset */
     COMMON_JSON = 128,
+    COMMON_PLANES = 256,
     COMMON_RUNS = COMMON_DEVICE | COMMON_THREADS | COMMON_BUDGET /* whatever opens a device */
 };
 
@@ -57,7 +58,7 @@ struct common_args {
     uint64_t budget;
     enum vic_metric metric;
     enum vic_dtype type, read_type;
-    int json;
+    int json, planes; /* planes: the option's choice, for planes_from */
 };
 
 struct command {
@@ -103,6 +104,8 @@ void say_as(const char *name);
         }                                                                                                                      \
     } while (0)
 
+/* --planes as the library takes it. */
+int32_t planes_from(const struct common_args *args);
 /* The device that the shared options ask for; on failure says why. */
 bool device_from(const struct common_args *args, struct vic_device **device);
 

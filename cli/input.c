@@ -4,6 +4,7 @@
  * (rounding, overflow, whole numbers for integers) then hold here without being written a second time; it costs one copy
  * of the block. */
 #include "input.h"
+#include "term.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +21,8 @@ void *memory_take(uint64_t count, size_t each) {
 
 size_t input_row_bytes(const struct input *input) { return (size_t)input->info.dim * vic_dtype_bytes(input->type); }
 
-bool index_from(struct vic_device *device, const char *path, struct vic_index **index) {
+bool index_from(struct vic_device *device, const char *path, int32_t planes, struct vic_index **index) {
+    const struct vic_open_options options = {.size = sizeof options, .planes = planes, .progress = progress_hook()};
     struct vic_file_info file = {.size = sizeof file};
     TRY(vic_file_info(path, &file));
     if (strcmp(file.format, "vicinal") != 0) {
@@ -28,7 +30,7 @@ bool index_from(struct vic_device *device, const char *path, struct vic_index **
             file.dtype ? " vectors; 'vicinal build' makes an index of them" : "");
         return false;
     }
-    TRY(vic_index_open(device, path, NULL, index));
+    TRY(vic_index_open(device, path, &options, index));
     return true;
 done:
     return false;
@@ -36,7 +38,7 @@ done:
 
 static bool input_open_index(struct input *input) {
     struct vic_index_info info = {.size = sizeof info};
-    if (!index_from(input->device, input->path, &input->index)) return false;
+    if (!index_from(input->device, input->path, 0, &input->index)) return false;
     TRY(vic_index_info(input->index, &info));
     input->info.rows = info.rows;
     input->info.dim = info.dim;

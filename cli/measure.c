@@ -88,6 +88,17 @@ double plain_read_gbps(int threads, uint64_t bytes) {
     return best;
 }
 
+/* ---- names */
+
+const char *path_name(enum vic_path path) {
+    switch (path) {
+    case VIC_PATH_SCAN: return "scan";
+    case VIC_PATH_SELECT: return "select";
+    case VIC_PATH_CERTIFIED: return "certified";
+    }
+    return "?";
+}
+
 /* ---- percentiles */
 
 static int compare_doubles(const void *a, const void *b) {

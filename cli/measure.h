@@ -2,6 +2,8 @@
 #ifndef CLI_MEASURE_H
 #define CLI_MEASURE_H
 
+#include <vicinal.h>
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -9,6 +11,8 @@
 bool threads_run(int threads, int64_t total, void (*work)(void *context, int64_t first, int64_t count), void *context);
 /* Gigabytes a second at which so many threads read `bytes` of memory, adding it up; 0 has been said. */
 double plain_read_gbps(int threads, uint64_t bytes);
+/* "scan", "certified" ...; "?" for other numbers. */
+const char *path_name(enum vic_path path);
 void sort_doubles(double *values, int64_t count);
 /* The value that `share` of the sorted ones do not exceed; 0 for none. */
 double percentile(const double *sorted, int64_t count, double share);

@@ -133,16 +133,22 @@ static int smaller_first(const void *a, const void *b) {
     return x->id < y->id ? -1 : 1;
 }
 
+static uint32_t bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 static bool hits_agree(const struct judge *judge, int64_t k, const struct vic_hits *hits) {
     for (int64_t q = 0; q < judge->nq; q++) {
         struct scored *list = judge->scored + q * judge->info.rows;
         qsort(list, (size_t)judge->info.rows, sizeof *list, judge->info.metric == VIC_L2 ? smaller_first : larger_first);
         for (int64_t i = 0; i < k && i < judge->info.rows; i++) {
-            const float *found = &hits->scores[q * k + i];
-            if (hits->ids[q * k + i] == list[i].id && memcmp(found, &list[i].score, sizeof *found) == 0) continue;
+            float found = hits->scores[q * k + i];
+            if (hits->ids[q * k + i] == list[i].id && bits_of(found) == bits_of(list[i].score)) continue;
             say("query %lld, hit %lld: expected id %lld with score %.9g, found id %lld with %.9g; nothing is timed",
                 (long long)q, (long long)i, (long long)list[i].id, (double)list[i].score, (long long)hits->ids[q * k + i],
-                (double)*found);
+                (double)found);
             return false;
         }
     }

@@ -40,7 +40,7 @@ static const struct option_row search_rows[] = {
      "expected words a query, by commas; counts queries answered"},
     {"stats", 0, OPTION_FLAG, NULL, 0, 0, offsetof(struct search_args, stats), OPTIONAL,
      "ask one by one; tell time and what was done"},
-    {"path", 0, OPTION_CHOICE, "auto|scan|select", 0, 0, offsetof(struct search_args, path), OPTIONAL,
+    {"path", 0, OPTION_CHOICE, "auto|scan|select|certified", 0, 0, offsetof(struct search_args, path), OPTIONAL,
      "how to search; never changes the answer (auto)"},
     {"format", 0, OPTION_CHOICE, "auto|table|json", 0, 0, offsetof(struct search_args, format), OPTIONAL,
      "auto: a table on a terminal, else JSON lines"},
@@ -128,7 +128,9 @@ static bool memory_open(struct search_job *job) {
 
 static bool job_open(struct search_job *job, char *const *operands) {
     job->info.size = sizeof job->info;
-    if (!device_from(&job->args->common, &job->device) || !index_from(job->device, operands[0], &job->index)) return false;
+    if (!device_from(&job->args->common, &job->device) ||
+        !index_from(job->device, operands[0], planes_from(&job->args->common), &job->index))
+        return false;
     TRY(vic_index_info(job->index, &job->info));
     if (!input_open(&job->queries, job->device, operands[1], &job->args->common, "test")) return false;
     job->queries.type = query_type(job->info.dtype, job->queries.info.dtype);
@@ -193,6 +195,10 @@ static void stats_add(struct vic_search_stats *sum, const struct vic_search_stat
     sum->rows_scored += one->rows_scored;
     sum->rows_rescored += one->rows_rescored;
     sum->bytes_read += one->bytes_read;
+    sum->rows_coded[0] += one->rows_coded[0];
+    sum->rows_coded[1] += one->rows_coded[1];
+    sum->fallbacks += one->fallbacks;
+    if (one->fallbacks) sum->fallback = one->fallback;
 }
 
 static bool block_search(struct search_job *job, int64_t first, int64_t count) {
@@ -235,14 +241,17 @@ static void summary_words(const struct search_job *job, const char *kernels, dou
 }
 
 static bool summary_json(const struct search_job *job, const char *kernels, double median) {
-    static const char *const paths[] = {"", "scan", "select"};
     const struct vic_search_stats *stats = &job->stats;
     json_t *object = json_pack("{s:I, s:I, s:s}", "rows", (json_int_t)job->info.rows, "dim", (json_int_t)job->info.dim, "type",
                                vic_dtype_name(job->info.dtype));
-    json_t *more = json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:f}", "kernels", kernels, "path", paths[stats->path],
-                             "threads", stats->threads, "queries", (json_int_t)stats->queries, "rows_scored",
-                             (json_int_t)stats->rows_scored, "rows_rescored", (json_int_t)stats->rows_rescored, "bytes_read",
-                             (json_int_t)stats->bytes_read, "p50_us", median * 1e6);
+    static const char *const reasons[] = {"none", "planes", "k", "query", "survivors", "cost"};
+    json_t *more =
+        json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f}", "kernels", kernels, "path",
+                  path_name(stats->path), "threads", stats->threads, "queries", (json_int_t)stats->queries, "rows_scored",
+                  (json_int_t)stats->rows_scored, "rows_rescored", (json_int_t)stats->rows_rescored, "bytes_read",
+                  (json_int_t)stats->bytes_read, "rows_coded_8", (json_int_t)stats->rows_coded[0], "rows_coded_4",
+                  (json_int_t)stats->rows_coded[1], "fallbacks", (json_int_t)stats->fallbacks, "fallback",
+                  stats->fallback <= VIC_FALLBACK_COST ? reasons[stats->fallback] : "?", "p50_us", median * 1e6);
     if (job->args->stats) (void)json_object_update(object, more);
     if (job->args->answers) {
         (void)json_object_set_new(object, "asked", json_integer(job->expect.asked));
@@ -305,6 +314,6 @@ const struct command search_command = {
     .options = search_rows,
     .defaults = &(const struct search_args){.common = {.k = 10}, .show = INT64_MAX, .within = NAN},
     .args_bytes = sizeof(struct search_args),
-    .common = COMMON_K | COMMON_READ | COMMON_RUNS,
+    .common = COMMON_K | COMMON_PLANES | COMMON_READ | COMMON_RUNS,
     .run = search_run,
 };

@@ -24,6 +24,13 @@ out_has '700 rows x 20 f32, cosine, k 700, 70 queries a search, cpu ('
 out_has 'ids and scores of 3 queries equal the reference'
 out_has 'of a plain read'
 
+# codes are held to the same reference
+for planes in none 8 4 both; do
+    run bench --n 3000 --d 64 --trials 3 --planes $planes --json
+    code_is 0
+    out_has '"verified":true'
+done
+
 # real data, with ids, and vectors so small and so large that cosine scales them first
 prepare gen gauss rows.fbin --n 4000 --dim 24 --norm-sigma 10
 seq 5 3 12002 >ids.txt

@@ -38,6 +38,31 @@ run search rows.vic rows.vic -k 1
 code_is 0
 out_has '{"query":2,"metric":"l2","better":"smaller","hits":[{"id":30,"score":0.0}]}'
 
+# codes beside the rows change time and memory, never an answer
+senses=$tree/examples/senses
+for planes in none 8 4 both auto; do
+    prepare build "$senses/senses_f16.npy" -o senses.vic --metric dot --planes $planes
+    [ $planes = none ] && {
+        prepare search senses.vic "$senses/questions_f32.npy" -o wanted.jsonl
+        grep -q '"id":1130,"score":0.644841731' wanted.jsonl
+        verdict $? "the thermometer is not what measures temperature"
+    }
+    for path in auto scan select certified; do
+        prepare search senses.vic "$senses/questions_f32.npy" --path $path -o found.jsonl
+        same_files wanted.jsonl found.jsonl
+    done
+done
+prepare build "$senses/senses_f16.npy" -o senses.vic --metric dot --planes none
+prepare search senses.vic "$senses/questions_f32.npy" --planes 8 --path certified -o found.jsonl
+same_files wanted.jsonl found.jsonl
+run search senses.vic "$senses/questions_f32.npy" --planes 8 --path certified --stats
+out_has '"path":"certified"'
+out_lacks '"rows_coded_8":0,'
+run search senses.vic "$senses/questions_f32.npy" --path scan --stats
+out_has '"path":"scan","threads":'
+out_has '"rows_scored":600000,"rows_rescored":0,'
+out_has '"fallbacks":0,"fallback":"none"'
+
 # filters, by a list and by what is not in it; ids that are not there are no error
 printf '10\n40\n999\n10\n' >some.txt
 run search rows.vic queries.u8bin -k 6 --filter-ids some.txt
