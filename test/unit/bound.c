@@ -1,0 +1,257 @@
+/* The bound of docs/certified.md attacked: for no row, query, metric and plane may `upper` lie below the threshold that the
+ * row's own canonical score gives. Each part of the bound is recomputed in extended precision, and a climber changes rows and
+ * queries, one element at a time, towards where the gap is smallest. */
+#include "support/coded.h"
+#include "support/guarded.h"
+#include "support/scene.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+enum { DIM_MOST = 600 };
+static struct backend *backend;
+
+static int backend_start(void **state) {
+    (void)state;
+    backend = coded_backend(NULL, 1);
+    return 0;
+}
+static int backend_stop(void **state) {
+    (void)state;
+    cpu_backend.close(backend);
+    return 0;
+}
+
+/* How far above its threshold the row is, in units of what the bound allows; below zero is a wrong answer. */
+static double gap_of(const struct coded *coded, enum plane_kind kind) {
+    if (!coded->bounded) return INFINITY;
+    struct data data = {(void *)(uintptr_t)coded->rows.data, 1, coded->rows.dim, VIC_F32, coded->rows.metric, NULL};
+    float score = oracle_score(&data, 0, coded->query, VIC_F32), upper = coded_upper(backend, coded, kind);
+    float least = bound_threshold(&coded->constants, score);
+    if (least == -INFINITY || upper == INFINITY) return INFINITY;
+    if (!(upper >= least))
+        fail_msg("metric %s, plane %d, dim %d: a row with score %a has upper %a below the threshold %a",
+                 vic_metric_name(coded->rows.metric), kind, (int)coded->rows.dim, (double)score, (double)upper, (double)least);
+    double allowed = (double)coded->constants.alpha * (double)coded->error[kind] + (double)coded->constants.gamma + 1e-300;
+    return ((double)upper - (double)least) / allowed;
+}
+
+static double gap_at(enum vic_metric metric, enum plane_kind kind, const float *values, const float *query, int64_t dim) {
+    struct coded coded;
+    coded_make(backend, metric, values, query, dim, &coded);
+    double gap = gap_of(&coded, kind);
+    coded_free(&coded);
+    return gap;
+}
+
+/* The query along what the codes leave over: there the Cauchy-Schwarz inequality is an equality. */
+static void query_align(enum vic_metric metric, enum plane_kind kind, const float *values, int64_t dim, float *query) {
+    struct coded coded;
+    coded_make(backend, metric, values, values, dim, &coded);
+    double divisor = metric == VIC_COSINE ? fabs((double)coded.norm) : 1;
+    for (int64_t i = 0; i < dim; i++) query[i] = (float)((double)values[i] - divisor * coded_value(&coded, kind, i));
+    coded_free(&coded);
+}
+
+static float mutate(struct random *random, float value) {
+    float changed = value;
+    switch (random_below(random, 7)) {
+    case 0: changed = -value; break;
+    case 1: changed = nextafterf(value, INFINITY); break;
+    case 2: changed = nextafterf(value, -INFINITY); break;
+    case 3: changed = value * 0.5f; break;
+    case 4: changed = value * 2.0f; break;
+    case 5: changed = 0; break;
+    default: changed = random_unit(random) * 4; break;
+    }
+    return float_finite(changed) ? changed : value;
+}
+
+/* From one start, as many steps as are worth it at this dimension. */
+static double climb(struct random *random, enum vic_metric metric, enum plane_kind kind, int64_t dim, int64_t steps) {
+    float values[DIM_MOST], query[DIM_MOST];
+    for (int64_t i = 0; i < dim; i++) values[i] = random_normal(random), query[i] = random_normal(random);
+    if (random_below(random, 2)) query_align(metric, kind, values, dim, query);
+    double best = gap_at(metric, kind, values, query, dim);
+    for (int64_t step = 0; step < steps; step++) {
+        float *changed = (random_below(random, 2) ? values : query) + random_below(random, dim), before = *changed;
+        *changed = mutate(random, before);
+        double gap = gap_at(metric, kind, values, query, dim);
+        if (gap <= best)
+            best = gap;
+        else
+            *changed = before;
+    }
+    return best;
+}
+
+static void no_climb_gets_below_the_bound(void **state) {
+    (void)state;
+    static const int64_t dims[] = {1, 2, 3, 8, 16, 31, 64, 128, 129, 200};
+    struct random random = test_random(1);
+    for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
+        for (int metric = VIC_DOT; metric <= VIC_L2; metric++)
+            for (int kind = 0; kind < PLANE_COUNT; kind++) {
+                test_says("metric %d plane %d dim %d", metric, kind, (int)dims[d]);
+                for (int start = 0; start < 6; start++) {
+                    double gap = climb(&random, (enum vic_metric)metric, (enum plane_kind)kind, dims[d], 4000);
+                    assert_true(gap >= 0);
+                }
+            }
+    test_done();
+}
+
+/* The bound is not only right, it is near: with the query along the rest, next to nothing is given away. */
+static void an_aligned_query_comes_near_the_bound(void **state) {
+    (void)state;
+    struct random random = test_random(2);
+    float values[DIM_MOST], query[DIM_MOST];
+    for (int kind = 0; kind < PLANE_COUNT; kind++) {
+        for (int64_t i = 0; i < 384; i++) values[i] = random_normal(&random);
+        query_align(VIC_DOT, (enum plane_kind)kind, values, 384, query);
+        double gap = gap_at(VIC_DOT, (enum plane_kind)kind, values, query, 384);
+        assert_true(gap < 0.05);
+    }
+    test_done();
+}
+
+/* Values that bring out overflow, underflow, cancellation and ties. */
+static void drawn(struct random *random, int64_t dim, float *values) {
+    int sort = (int)random_below(random, ADVERSE_COUNT + 3);
+    float size = ldexpf(1, (int)random_below(random, 240) - 140);
+    if (sort < ADVERSE_COUNT) {
+        adverse_fill((enum adverse)sort, VIC_F32, random_next(random), dim, values);
+        return;
+    }
+    for (int64_t i = 0; i < dim; i++) {
+        float value = random_normal(random);
+        if (sort == ADVERSE_COUNT + 1) value = value * value * value * value * value;
+        if (sort == ADVERSE_COUNT + 2 && random_below(random, 8)) value = 0;
+        values[i] = float_finite(value * size) ? value * size : value;
+    }
+}
+
+static void no_draw_gets_below_the_bound(void **state) {
+    (void)state;
+    struct random random = test_random(3);
+    float values[DIM_MOST], query[DIM_MOST];
+    for (int64_t trial = 0; trial < 120000; trial++) {
+        int64_t dim = 1 + random_below(&random, trial % 8 == 0 ? DIM_MOST : 40);
+        drawn(&random, dim, values);
+        drawn(&random, dim, query);
+        int sort = (int)random_below(&random, 8);
+        if (sort == 0) memcpy(query, values, sizeof values);
+        if (sort == 1)
+            for (int64_t i = 0; i < dim; i++) query[i] = nextafterf(values[i], 0);
+        for (int metric = VIC_DOT; metric <= VIC_L2; metric++) {
+            test_says("trial %lld metric %d dim %d", (long long)trial, metric, (int)dim);
+            struct coded coded;
+            coded_make(backend, (enum vic_metric)metric, values, query, dim, &coded);
+            for (int kind = 0; kind < PLANE_COUNT; kind++) assert_true(gap_of(&coded, (enum plane_kind)kind) >= 0);
+            coded_free(&coded);
+        }
+    }
+    test_done();
+}
+
+/* ||x - codes|| <= error and ||x|| <= norm, the sums taken in extended precision. */
+static void errors_and_norms_are_never_too_small(void **state) {
+    (void)state;
+    struct random random = test_random(4);
+    float values[DIM_MOST];
+    for (int64_t trial = 0; trial < 20000; trial++) {
+        int64_t dim = 1 + random_below(&random, 300);
+        drawn(&random, dim, values);
+        struct coded coded;
+        coded_make(backend, VIC_DOT, values, values, dim, &coded);
+        long double square = 0, rest_square[PLANE_COUNT] = {0};
+        for (int64_t i = 0; i < dim; i++) {
+            square += (long double)values[i] * (long double)values[i];
+            for (int kind = 0; kind < PLANE_COUNT; kind++) {
+                long double rest = (long double)values[i] - (long double)coded_value(&coded, (enum plane_kind)kind, i);
+                rest_square[kind] += rest * rest;
+            }
+        }
+        for (int kind = 0; kind < PLANE_COUNT; kind++) {
+            assert_true((long double)coded.error[kind] >= sqrtl(rest_square[kind]));
+            if (coded.error[kind] < INFINITY) {
+                assert_true((long double)coded.plane_norm >= sqrtl(square));
+                assert_true((long double)coded.error[kind] <= sqrtl(rest_square[kind]) * (1 + 0x1p-20L) + 0x1p-149L);
+            }
+        }
+        coded_free(&coded);
+    }
+    test_done();
+}
+
+/* A threshold lets the scores at it through and closes just below what the bound needs. */
+static void thresholds_are_open_where_nothing_can_be_said(void **state) {
+    (void)state;
+    float query[4] = {1, 2, 3, 4};
+    int8_t codes[2 * 128];
+    struct plane_query constants;
+    assert_true(bound_query(VIC_COSINE, query, 4, sqrtf(30), codes, &constants));
+    assert_true(bound_threshold(&constants, -1) == -INFINITY); /* the clamp lifts lower quotients to -1 */
+    assert_true(bound_threshold(&constants, -INFINITY) == -INFINITY);
+    assert_true(bound_threshold(&constants, 1) <= sqrtf(30) && bound_threshold(&constants, 1) > 5.47f);
+    assert_true(bound_query(VIC_DOT, query, 4, 0, codes, &constants));
+    assert_true(bound_threshold(&constants, 7.25f) == 7.25f);
+    assert_true(bound_query(VIC_L2, query, 4, 0, codes, &constants));
+    assert_true(bound_threshold(&constants, INFINITY) == -INFINITY);
+    assert_true(bound_threshold(&constants, 0) <= 15 && bound_threshold(&constants, 0) > 14.9999f);
+}
+
+static void queries_beyond_the_range_are_refused(void **state) {
+    (void)state;
+    float huge[2] = {0x1p60f, 1}, tiny[2] = {0x1p-101f, 0}, zero[2] = {0, 0}, most[2] = {0x1p59f, 0};
+    int8_t codes[2 * 128];
+    struct plane_query constants;
+    assert_false(bound_query(VIC_DOT, huge, 2, 0, codes, &constants));
+    assert_false(bound_query(VIC_DOT, tiny, 2, 0, codes, &constants));
+    assert_true(bound_query(VIC_DOT, zero, 2, 0, codes, &constants));
+    assert_true(bound_query(VIC_DOT, most, 2, 0, codes, &constants));
+}
+
+/* high and low bytes put the query's code together again, and its rest is half a step and what rounding adds. */
+static void query_codes_are_whole(void **state) {
+    (void)state;
+    struct random random = test_random(5);
+    float query[130];
+    int8_t codes[2 * 256];
+    struct plane_query constants;
+    for (int trial = 0; trial < 2000; trial++) {
+        for (int i = 0; i < 130; i++) query[i] = random_normal(&random);
+        assert_true(bound_query(VIC_DOT, query, 130, 0, codes, &constants));
+        int64_t high = 0, low = 0;
+        for (int i = 0; i < 130; i++) {
+            double value = (double)constants.step * (256 * constants.high[i] + constants.low[i]);
+            assert_true(fabs((double)query[i] - value) <= 0.505 * (double)constants.step);
+            high += constants.high[i], low += constants.low[i];
+        }
+        for (int i = 130; i < 256; i++) assert_true(constants.high[i] == 0 && constants.low[i] == 0);
+        for (int kind = 0; kind < PLANE_COUNT; kind++) {
+            assert_int_equal(constants.bias_high[kind], high * plane_offset((enum plane_kind)kind));
+            assert_int_equal(constants.bias_low[kind], low * plane_offset((enum plane_kind)kind));
+        }
+    }
+    test_done();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(no_climb_gets_below_the_bound, test_tell),
+        cmocka_unit_test_teardown(an_aligned_query_comes_near_the_bound, test_tell),
+        cmocka_unit_test_teardown(no_draw_gets_below_the_bound, test_tell),
+        cmocka_unit_test_teardown(errors_and_norms_are_never_too_small, test_tell),
+        cmocka_unit_test(thresholds_are_open_where_nothing_can_be_said),
+        cmocka_unit_test(queries_beyond_the_range_are_refused),
+        cmocka_unit_test_teardown(query_codes_are_whole, test_tell),
+    };
+    return cmocka_run_group_tests(tests, backend_start, backend_stop);
+}
