@@ -42,8 +42,8 @@ static void check_filter(const struct scene *scene, const struct vic_index *inde
     must(vic_filter_create(index, ids, count, &filter_options, &filter));
     struct order order = order_filtered(&scene->order, ids, count, exclude);
     assert_int_equal(vic_filter_count(filter), order.counts[0]);
-    for (enum vic_path path = 0; path <= VIC_PATH_SELECT; path++) {
-        struct vic_search_options options = {.size = sizeof options, .filter = filter, .path = path};
+    for (int p = 0; p < PATHS; p++) {
+        struct vic_search_options options = {.size = sizeof options, .filter = filter, .path = paths[p]};
         order_check_search(&order, index, &order.queries, 0, 1 + random_below(random, 2 * scene->data.n), &options);
         order_check_search(&order, index, &order.queries, 0, 1, &options);
         order_check_within(&order, index, scene->order.scores[random_below(random, scene->data.n)], &options);
@@ -63,7 +63,8 @@ static void filters_choose_before_the_best_are_chosen(void **state) {
         for (int i = 0; kernels_here()[i] && i <= turn % 4; i++) table = kernels_here()[i];
         scene_make(&random, &shape, &scene);
         struct vic_device *device = device_with(table, 1 + turn % 3);
-        struct vic_index *index = index_of(device, &scene.data);
+        struct vic_index *index =
+            index_with_planes(device, &scene.data, turn % 3 ? VIC_PLANES_8 | VIC_PLANES_4 : VIC_PLANES_NONE);
         int64_t *ids = take((size_t)(2 * shape.n + 2) * 8);
         for (size_t i = 0; i < sizeof sparse / sizeof *sparse; i++) {
             int64_t count = ids_pick(&random, &scene, sparse[i], ids);

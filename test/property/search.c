@@ -16,7 +16,7 @@ static const int64_t dims[] = {1,  2,  3,   7,   8,   15,  16,  17,  31,  32,  3
 static const int64_t counts[] = {1,  2,  3,  5,  7,  8,  9,   15,  16,  17,  31,  32,  33,
                                  63, 64, 65, 66, 95, 96, 127, 128, 129, 255, 256, 257, 1000};
 static const int32_t threads_tried[] = {1, 2, 3, 16};
-static const enum vic_path paths[] = {0, VIC_PATH_SCAN, VIC_PATH_SELECT};
+static const int32_t planes_tried[] = {VIC_PLANES_8 | VIC_PLANES_4, VIC_PLANES_NONE, VIC_PLANES_4, VIC_PLANES_8};
 #define COUNT(array) (int64_t)(sizeof(array) / sizeof *(array))
 
 /* One device a table and thread count, opened once. */
@@ -37,14 +37,15 @@ static int devices_close(void **state) {
     return 0;
 }
 
-/* All tables, each path and each k; `turn` picks the number of threads. */
+/* All tables, each path and each k; `turn` picks the number of threads and the planes. */
 static void check_everywhere(const struct shape *shape, const struct scene *scene, const int64_t *ks, int64_t ks_count,
                              int64_t turn) {
     for (int table = 0; kernels_here()[table]; table++) {
         int64_t slot = (turn + table) % COUNT(threads_tried);
         test_says_shape(shape, kernels_here()[table], threads_tried[slot]);
-        struct vic_index *index = index_of(devices[table][slot], &scene->data);
-        for (int64_t p = 0; p < COUNT(paths); p++)
+        struct vic_index *index =
+            index_with_planes(devices[table][slot], &scene->data, planes_tried[turn / 4 % COUNT(planes_tried)]);
+        for (int64_t p = 0; p < PATHS; p++)
             for (int64_t i = 0; i < ks_count; i++) {
                 struct vic_search_options options = {.size = sizeof options, .path = paths[p]};
                 order_check_search(&scene->order, index, &scene->order.queries, 0, ks[i], &options);
@@ -138,9 +139,10 @@ static void every_k_is_a_prefix_of_the_whole_order(void **state) {
             for (int table = 0; kernels_here()[table]; table++)
                 for (int slot = 0; slot < COUNT(threads_tried); slot += 1 + (table + turn) % 2) {
                     test_says_shape(&shape, kernels_here()[table], threads_tried[slot]);
-                    struct vic_index *index = index_of(devices[table][slot], &scene.data);
+                    struct vic_index *index = index_with_planes(devices[table][slot], &scene.data,
+                                                                planes_tried[(i + turn + slot) % COUNT(planes_tried)]);
                     for (int64_t k = 0; k < COUNT(ks); k++)
-                        for (int64_t p = 0; p < COUNT(paths); p++) {
+                        for (int64_t p = 0; p < PATHS; p++) {
                             struct vic_search_options options = {.size = sizeof options, .path = paths[p]};
                             if (paths[p] == VIC_PATH_SCAN && ks[k] > 1000) continue;
                             order_check_search(&scene.order, index, &scene.order.queries, 0, ks[k], &options);

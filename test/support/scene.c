@@ -15,6 +15,8 @@ const enum vic_dtype type_pairs[TYPE_PAIRS][2] = {{VIC_F32, VIC_F32},  {VIC_F16,
                                                   {VIC_BF16, VIC_F32}, {VIC_BF16, VIC_BF16}, {VIC_I8, VIC_F32},
                                                   {VIC_I8, VIC_I8},    {VIC_U8, VIC_F32},    {VIC_U8, VIC_U8}};
 
+const enum vic_path paths[PATHS] = {0, VIC_PATH_SCAN, VIC_PATH_SELECT, VIC_PATH_CERTIFIED};
+
 /* ---- what is tried */
 
 static char trying[512];
@@ -110,6 +112,16 @@ void scene_free(struct scene *scene) {
     free(scene->data.rows);
     free(scene->queries);
     free(scene->ids);
+}
+
+struct vic_index *index_with_planes(struct vic_device *device, const struct data *data, int32_t planes) {
+    struct vic_index *index = NULL;
+    bool integers = data->dtype == VIC_I8 || data->dtype == VIC_U8;
+    struct vic_matrix rows = matrix_of(data->rows, data->n, data->dim, data->dtype);
+    struct vic_build_options options = {
+        .size = sizeof options, .metric = data->metric, .ids = data->ids, .planes = integers ? VIC_PLANES_NONE : planes};
+    must(vic_index_build(device, &rows, &options, &index));
+    return index;
 }
 
 /* ---- devices of all tables */

@@ -43,6 +43,12 @@ void test_says_shape(const struct shape *shape, const char *kernels, int32_t thr
 void test_done(void);
 int test_tell(void **state);
 
+/* An index with given planes (enum vic_planes added up); integer rows get none. */
+struct vic_index *index_with_planes(struct vic_device *device, const struct data *data, int32_t planes);
+/* Every path there is, beginning with 0, which leaves the choice to the library. */
+extern const enum vic_path paths[];
+enum { PATHS = 4 };
+
 /* A CPU device that runs a table of kernels and those below it; NULL: the best. */
 struct vic_device *device_with(const char *kernels, int32_t threads);
 /* The names of the tables that this processor can run, ended by NULL. */

@@ -214,12 +214,12 @@ static void scores_and_counts_may_be_left_out(void **state) {
     struct scene scene;
     scene_make(&random, &shape, &scene);
     struct vic_index *index = index_of(device, &scene.data);
-    for (enum vic_path path = 0; path <= VIC_PATH_SELECT; path++)
+    for (int p = 0; p < PATHS; p++)
         for (int given = 0; given < 4; given++) {
             int64_t ids[9 * 20];
             float scores[9 * 20];
             int32_t counts[9];
-            struct vic_search_options options = {.size = sizeof options, .path = path};
+            struct vic_search_options options = {.size = sizeof options, .path = paths[p]};
             struct vic_hits hits = {ids, given & 1 ? scores : NULL, given & 2 ? counts : NULL, 0};
             must(vic_index_search(index, &scene.order.queries, 20, &options, &hits));
             for (int64_t j = 0; j < 9; j++) {

@@ -11,6 +11,9 @@
 #include <math.h>
 
 enum { RESCORE_PART = 32 };
+/* In place of the upper of a row that is scored already, so that it is not collected again: a NaN, whose order lies below
+ * that of every threshold. -inf would not do: rows without a direction make it the threshold. */
+static const float upper_scored = -NAN;
 static const int64_t part_bytes = 256 << 10; /* codes a part: stays in the second-level cache */
 
 struct certified {
@@ -89,7 +92,7 @@ static bool threshold_find(struct certified *job) {
     if (count > job->seeds) keys_select(keys, count, job->seeds), count = job->seeds;
     for (int64_t i = 0; i < count; i++) {
         workspace->candidates[i] = key_row(keys[i]);
-        workspace->upper[key_row(keys[i])] = -INFINITY; /* scored now, not again */
+        workspace->upper[key_row(keys[i])] = upper_scored;
     }
     tops_start(job, job->keep);
     (void)rescore(job, count);
