@@ -129,6 +129,53 @@ static void every_type_and_metric_is_among_them(void **state) {
     assert_int_equal(seen, 0x3e | 0xe00);
 }
 
+/* A reader of docs/format.md alone, which knows the sample's shape and shares no code with the library, finds each row. */
+static void row_by_hand(const struct blob *blob, const struct sample *sample, int64_t row, int64_t *id, const void **vector,
+                        const char **text, size_t *bytes) {
+    size_t size = 0, element = sample->dtype == VIC_F32 ? 4 : sample->dtype <= VIC_BF16 ? 2 : 1;
+    const unsigned char *ids = section_bytes(blob, "ids", &size);
+    *id = row;
+    if (ids) memcpy(id, ids + 8 * row, 8);
+    *vector = section_bytes(blob, "rows", &size) + (size_t)(row * sample->dim) * element;
+    const unsigned char *offsets = section_bytes(blob, "text_offsets", &size);
+    if (!offsets) return;
+    int64_t bounds[2];
+    memcpy(bounds, offsets + 8 * row, sizeof bounds);
+    *text = (const char *)section_bytes(blob, "texts", &size) + bounds[0];
+    *bytes = (size_t)(bounds[1] - bounds[0]);
+}
+
+static void the_specification_is_enough_to_read_them(void **state) {
+    (void)state;
+    struct vic_device *device = device_of(1);
+    for (size_t i = 0; i < GOLDENS; i++) {
+        const struct sample *sample = &goldens[i].sample;
+        struct blob blob = blob_read(golden_path(&goldens[i], "vicinal")), sealed = blob_copy(&blob);
+        struct vic_index *index = sample_open(device, golden_path(&goldens[i], "vicinal"));
+        page_seal(&sealed); /* every checksum is where the page says, of what it says */
+        assert_memory_equal(blob.bytes, sealed.bytes, blob.size);
+        char vector[130 * 4];
+        for (int64_t row = 0; row < sample->n; row++) {
+            const void *by_hand = NULL;
+            const char *text = NULL, *same_text = NULL;
+            size_t bytes = 0, same_bytes = 0;
+            int64_t id = 0, same_id = 0;
+            row_by_hand(&blob, sample, row, &id, &by_hand, &text, &bytes);
+            must(vic_index_ids(index, row, 1, &same_id));
+            assert_int_equal(id, same_id);
+            must(vic_index_vector(index, id, vector));
+            assert_memory_equal(by_hand, vector, (size_t)sample->dim * vic_dtype_bytes(sample->dtype));
+            assert_int_equal(vic_index_text(index, id, &same_text, &same_bytes), text ? VIC_OK : VIC_NOT_FOUND);
+            assert_int_equal(bytes, same_bytes);
+            if (bytes) assert_memory_equal(text, same_text, bytes);
+        }
+        vic_index_free(index);
+        blob_free(&blob);
+        blob_free(&sealed);
+    }
+    vic_device_free(device);
+}
+
 /* ---- making */
 
 /* The index's rows in its own order, for the oracle. */
@@ -166,6 +213,7 @@ int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(FMT_11_files_of_version_1_say_what_they_always_said),
         cmocka_unit_test(every_type_and_metric_is_among_them),
+        cmocka_unit_test(the_specification_is_enough_to_read_them),
     };
     const struct CMUnitTest makers[] = {cmocka_unit_test(missing_files_are_made)};
     if (count == 2 && strcmp(arguments[1], "make") == 0) return cmocka_run_group_tests(makers, NULL, NULL);
