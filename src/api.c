@@ -344,16 +344,18 @@ static enum vic_status question_end(const struct question *question, enum vic_st
     return options_give(question->options.stats, &question->stats, sizeof question->stats, "vic_search_stats");
 }
 
-/* nq * k slots of ids and scores must be something that can exist; a k of 2^62 must not wrap. */
+/* nq * k slots of ids and scores must be something that can exist; a k of 2^62 must not wrap. They are the caller's memory:
+ * what the machine has is the limit, not the device's budget. */
 static enum vic_status slots_check(const struct vic_index *index, int64_t nq, int64_t k, const char *name) {
+    uint64_t machine = index->device->info.host_bytes;
     if (k < 1) return status_fail(VIC_ARGUMENT, "expected %s of at least 1, found %lld", name, (long long)k);
     uint64_t slots = 0, bytes = 0;
     bool fits = checked_mul((uint64_t)(nq > 0 ? nq : 1), (uint64_t)k, &slots) && checked_mul(slots, 12, &bytes);
     if (!fits) bytes = UINT64_MAX;
-    if (fits && bytes <= index->device->host.budget) return VIC_OK;
+    if (fits && (machine == 0 || bytes <= machine)) return VIC_OK;
     return status_fail(VIC_NO_MEMORY, "%s = %lld for %lld queries needs %s%llu bytes of ids and scores and %llu are available",
                        name, (long long)k, (long long)nq, fits ? "" : "more than ", (unsigned long long)bytes,
-                       (unsigned long long)index->device->host.budget);
+                       (unsigned long long)machine);
 }
 
 enum vic_status vic_index_search(const struct vic_index *index, const struct vic_matrix *queries, int64_t k,

@@ -43,6 +43,13 @@ static uint64_t texts_bytes(const struct vic_texts *texts, int64_t n) {
     return texts && texts->offsets && texts->count == n && texts->offsets[n] > 0 ? (uint64_t)texts->offsets[n] : 0;
 }
 
+/* The backend's workspaces depend on whether there are planes. */
+static void shape_planes(struct rows *shape, int32_t planes) {
+    for (int kind = 0; kind < PLANE_COUNT; kind++)
+        if (planes & (int32_t)quantizers[kind]->bit)
+            shape->planes[kind].stride_bytes = plane_stride((enum plane_kind)kind, shape->dim);
+}
+
 enum vic_status index_plan(const struct vic_device *device, int64_t n, int64_t dim, const struct vic_build_options *given,
                            struct vic_plan *plan) {
     struct vic_build_options options = *given;
@@ -51,9 +58,7 @@ enum vic_status index_plan(const struct vic_device *device, int64_t n, int64_t d
     if (status != VIC_OK) return status;
     struct rows shape = {.n = n, .dim = dim, .dtype = options.dtype, .metric = options.metric};
     struct resident_plan resident;
-    for (int kind = 0; kind < PLANE_COUNT; kind++) /* the backend's workspaces depend on whether there are planes */
-        if (options.planes & (int32_t)quantizers[kind]->bit)
-            shape.planes[kind].stride_bytes = plane_stride((enum plane_kind)kind, dim);
+    shape_planes(&shape, options.planes);
     status = device->ops->plan(device->backend, &shape, &resident);
     if (status != VIC_OK) return status;
     uint64_t rows = (uint64_t)n;
@@ -61,23 +66,12 @@ enum vic_status index_plan(const struct vic_device *device, int64_t n, int64_t d
     plan->extra_bytes =
         planes_bytes(&shape, options.planes) + (options.metric == VIC_COSINE ? rows * 4 : 0) + (options.ids ? rows * 8 : 0);
     if (options.texts) plan->extra_bytes += (rows + 1) * 8 + texts_bytes(options.texts, n);
+    plan->extra_bytes += sizeof(struct vic_index) + strlen(options.metadata ? options.metadata : "{}") + 1;
     plan->workspace_bytes = resident.workspace_bytes;
     plan->host_bytes = plan->row_bytes + plan->extra_bytes + plan->workspace_bytes;
     plan->device_bytes = resident.device_bytes;
     plan->file_bytes = plan->row_bytes + plan->extra_bytes + 32768; /* header, table, metadata and alignment */
     return VIC_OK;
-}
-
-/* The budget is asked before the first byte is taken, so nothing is half-built when it does not allow for the rest. */
-static enum vic_status plan_check(struct vic_device *device, const struct vic_build_options *options, int64_t n, int64_t dim) {
-    struct vic_plan plan = {.size = sizeof plan};
-    enum vic_status status = index_plan(device, n, dim, options, &plan);
-    if (status != VIC_OK) return status;
-    if (options->path) plan.host_bytes -= plan.row_bytes;
-    status = mem_check(&device->host, plan.host_bytes, "the index");
-    if (status == VIC_OK && plan.device_bytes)
-        status = mem_check(&device->device, plan.device_bytes, "the index on the device");
-    return status;
 }
 
 /* ---- source */
@@ -123,6 +117,26 @@ static void source_close(struct vic_device *device, struct source *source) {
     vic_reader_close(source->reader);
 }
 
+/* ---- the budget */
+
+/* Converted vectors on their way to a file, with their norms. */
+static uint64_t sink_block_bytes(const struct source *source, enum vic_dtype dtype) {
+    return (uint64_t)source->block_rows * ((uint64_t)source->dim * vic_dtype_bytes(dtype) + sizeof(float));
+}
+
+/* The budget is asked before the first byte is taken, so nothing is half-built when it does not allow for the rest. */
+static enum vic_status plan_check(struct vic_device *device, const struct vic_build_options *options,
+                                  const struct source *source) {
+    struct vic_plan plan = {.size = sizeof plan};
+    enum vic_status status = index_plan(device, source->n, source->dim, options, &plan);
+    if (status != VIC_OK) return status;
+    if (options->path) plan.host_bytes += sink_block_bytes(source, options->dtype) - plan.row_bytes;
+    status = mem_check(&device->host, plan.host_bytes, "the index");
+    if (status == VIC_OK && plan.device_bytes)
+        status = mem_check(&device->device, plan.device_bytes, "the index on the device");
+    return status;
+}
+
 /* ---- sink */
 
 static enum vic_status sink_open(struct vic_device *device, const struct vic_build_options *options,
@@ -145,7 +159,7 @@ static enum vic_status sink_open(struct vic_device *device, const struct vic_bui
     if (options->texts) TRY(corpus_set_texts(&sink->corpus, options->texts, sink->places));
     TRY(corpus_set_metadata(&sink->corpus, options->metadata));
     if (!options->path) return VIC_OK;
-    sink->block_bytes = (uint64_t)source->block_rows * ((uint64_t)row_bytes + sizeof(float));
+    sink->block_bytes = sink_block_bytes(source, options->dtype);
     TRY(mem_alloc(&device->host, sink->block_bytes, "a block of rows", &sink->block));
     TRY(file_create(options->path, &sink->writer));
     TRY(file_section(sink->writer, "rows", (uint64_t)n * (uint64_t)row_bytes));
@@ -153,20 +167,41 @@ done:
     return status;
 }
 
-static void sink_close(struct vic_device *device, struct sink *sink) {
-    file_writer_free(sink->writer);
+/* What only rows on their way in need: given back before the workspaces are taken, which are larger. */
+static void sink_shrink(struct vic_device *device, struct sink *sink) {
     mem_free(&device->host, sink->block, sink->block_bytes);
     mem_free(&device->host, sink->places, sink->places_bytes);
+    sink->block = NULL, sink->places = NULL;
+}
+
+static void sink_close(struct vic_device *device, struct sink *sink) {
+    file_writer_free(sink->writer);
+    sink_shrink(device, sink);
     corpus_free(&sink->corpus);
+}
+
+/* Planes that nobody asked for are taken only where the budget has room for them and for what is still to come. */
+static enum vic_status sink_planes_choose(struct vic_device *device, struct sink *sink, const struct rows *block) {
+    struct rows shape = *block;
+    struct resident_plan resident;
+    int32_t planes = 0;
+    shape.n = sink->corpus.rows.n;
+    enum vic_status status = planner_planes(device, block, shape.n, &planes);
+    if (status == VIC_OK && planes) {
+        shape_planes(&shape, planes);
+        status = device->ops->plan(device->backend, &shape, &resident);
+        if (status == VIC_OK)
+            status = mem_check(&device->host,
+                               planes_bytes(&shape, planes) + resident.workspace_bytes + sizeof(struct vic_index), "planes");
+    }
+    sink->planes = status == VIC_OK && planes ? planes : VIC_PLANES_NONE;
+    return status == VIC_BUDGET ? VIC_OK : status;
 }
 
 /* Codes of rows that have just come in, `block` among n of them; at the first one it is decided which planes there are. */
 static enum vic_status sink_code(struct vic_device *device, struct sink *sink, const struct rows *block, int64_t first) {
     enum vic_status status = VIC_OK;
-    if (sink->planes == 0) {
-        TRY(planner_planes(device, block, sink->corpus.rows.n, &sink->planes));
-        if (sink->planes == 0) sink->planes = VIC_PLANES_NONE;
-    }
+    if (sink->planes == 0) TRY(sink_planes_choose(device, sink, block));
     if (first == 0) TRY(planes_alloc(&sink->corpus, block->dim, sink->planes));
     TRY(planes_code(device, &sink->corpus, block, first, sink->writer && sink->places ? sink->places + first : NULL));
 done:
@@ -213,6 +248,7 @@ static enum vic_status sink_finish(struct vic_device *device, struct sink *sink,
     if (!sink->writer) {
         struct rows rows = sink->corpus.rows;
         enum vic_status coded = rows.n > 0 ? sink_code(device, sink, &rows, 0) : VIC_OK;
+        sink_shrink(device, sink);
         return coded == VIC_OK ? index_assemble(device, &flat_kind, &sink->corpus, NULL, index) : coded;
     }
     sink->corpus.rows.dim = source->dim; /* what the metadata says; the rows themselves are written */
@@ -221,6 +257,7 @@ static enum vic_status sink_finish(struct vic_device *device, struct sink *sink,
     if (status != VIC_OK) return status;
     file_writer_free(sink->writer);
     sink->writer = NULL;
+    sink_shrink(device, sink);
     struct vic_open_options options = {.size = sizeof options};
     return index_open(device, path, &options, index);
 }
@@ -233,7 +270,7 @@ static enum vic_status build(struct vic_device *device, struct source *source, s
     enum vic_status status = VIC_OK;
     options_resolve(options, source->dtype);
     TRY(corpus_check_shape(source->n, source->dim, options->dtype, options->metric));
-    TRY(plan_check(device, options, source->n, source->dim));
+    TRY(plan_check(device, options, source));
     TRY(sink_open(device, options, source, &sink));
     struct progress progress = progress_start(&options->progress, "reading rows", source->n);
     for (int64_t first = 0; first < source->n; first += source->block_rows) {
