@@ -1,0 +1,74 @@
+/* Hits against lists. */
+#include "support/hits.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+struct vic_index *index_of_values(struct vic_device *device, enum vic_metric metric, const float *values, int64_t n,
+                                  int64_t dim, const int64_t *ids) {
+    struct data data = {(void *)(uintptr_t)values, n, dim, VIC_F32, metric, ids};
+    return index_with_planes(device, &data, VIC_PLANES_8 | VIC_PLANES_4);
+}
+
+static void check_slots(const struct vic_index_info *info, const int64_t *found_ids, const float *found_scores, int64_t k,
+                        int64_t count, const int64_t *ids, const float *scores) {
+    float worst = info->metric == VIC_L2 ? INFINITY : -INFINITY;
+    for (int64_t i = 0; i < k; i++) {
+        int64_t id = i < count ? ids[i] : -1;
+        float score = i < count && scores ? scores[i] : worst;
+        if (found_ids[i] != id)
+            fail_msg("slot %lld: expected id %lld, found %lld", (long long)i, (long long)id, (long long)found_ids[i]);
+        if (i < count && !scores) continue;
+        if (memcmp(&found_scores[i], &score, 4) != 0)
+            fail_msg("slot %lld: expected score %.9g, found %.9g", (long long)i, (double)score, (double)found_scores[i]);
+    }
+}
+
+/* A scan holds what a worker's buffer holds; the other paths have no limit. */
+static bool path_takes(enum vic_path path, int64_t k) { return path != VIC_PATH_SCAN || k <= 1000; }
+
+void expect_hits_filtered(const struct vic_index *index, const struct vic_filter *filter, const float *query, int64_t k,
+                          int64_t count, const int64_t *ids, const float *scores) {
+    struct vic_index_info info = {.size = sizeof info};
+    must(vic_index_info(index, &info));
+    struct vic_matrix queries = matrix_of(query, 1, info.dim, VIC_F32);
+    int64_t *found_ids = take((size_t)k * 8);
+    float *found_scores = take((size_t)k * 4);
+    for (int p = 0; p < PATHS; p++) {
+        struct vic_search_options options = {.size = sizeof options, .path = paths[p], .filter = filter};
+        int32_t found = -1;
+        struct vic_hits hits = {found_ids, found_scores, &found, VIC_HOST};
+        if (!path_takes(paths[p], k)) continue;
+        memset(found_ids, 0xAA, (size_t)k * 8);
+        memset(found_scores, 0xAA, (size_t)k * 4);
+        must(vic_index_search(index, &queries, k, &options, &hits));
+        assert_int_equal(found, count);
+        check_slots(&info, found_ids, found_scores, k, count, ids, scores);
+    }
+    free(found_ids);
+    free(found_scores);
+}
+
+void expect_hits(const struct vic_index *index, const float *query, int64_t k, int64_t count, const int64_t *ids,
+                 const float *scores) {
+    expect_hits_filtered(index, NULL, query, k, count, ids, scores);
+}
+
+void expect_oracle(const struct vic_index *index, const struct order *order, int64_t k) {
+    for (int p = 0; p < PATHS; p++) {
+        struct vic_search_options options = {.size = sizeof options, .path = paths[p]};
+        if (path_takes(paths[p], k)) order_check_search(order, index, &order->queries, 0, k, &options);
+    }
+}
+
+float *values_random(uint64_t seed, int64_t count) {
+    struct random random = {seed};
+    float *values = take((size_t)count * 4);
+    random_fill(&random, VALUES_UNIT, VIC_F32, count, values);
+    return values;
+}
