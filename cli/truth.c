@@ -151,9 +151,11 @@ static int truth_run(const void *arguments, char *const *operands) {
     int code = FAILED;
     struct vic_device *device = NULL;
     struct truth_job job = {.metric = 0};
+    struct common_args for_queries = args->common;
+    for_queries.dataset = NULL; /* --dataset is about the rows; queries are a file's "test" */
     if (!device_from(&args->common, &device)) goto done;
     if (!input_open(&job.rows, device, operands[0], &args->common, "train")) goto done;
-    if (!input_open(&job.queries, device, operands[1], &args->common, "test")) goto done;
+    if (!input_open(&job.queries, device, operands[1], &for_queries, "test")) goto done;
     if (args->common.type) job.rows.type = args->common.type;
     job.queries.type = query_type(job.rows.type, job.queries.info.dtype);
     if (!job_shapes_agree(&job, args) || !job_memory_take(&job, args) || !job_do(&job)) goto done;

@@ -92,6 +92,25 @@ run info a.vic --json
 out_has '"metadata":{"k":[1,2]}'
 out_has '"sections":[{"name":"rows","offset":4096,"bytes":38000}'
 
+# HDF5, where this build reads it: the metric is the file's, rows are "train", queries "test"
+hdf5=$tree/test/data/plain.hdf5
+run build "$hdf5" -o h.vic
+if [ $code -eq 0 ]; then
+    out_has 'h.vic: 5 rows x 3, f32, cosine; '
+    run search h.vic "$hdf5" -k 1
+    [ "$(wc -l <"$scratch/out")" -eq 2 ]
+    verdict $? "expected the two queries of the data set test"
+    prepare truth "$hdf5" "$hdf5" -k 3 -o h.bin
+    out_has '2 queries, 3 neighbours each of 5 rows, cosine; '
+    run convert "$hdf5" q.fvecs --dataset test
+    out_is <<'END'
+q.fvecs: 2 rows x 3, f32
+END
+    prepare convert "$hdf5" n.ivecs --dataset neighbors
+else
+    err_has HDF5
+fi
+
 # an old index is replaced as a whole, and no other file appears
 mkdir new
 cd new || exit 1
