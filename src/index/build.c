@@ -27,7 +27,8 @@ struct sink {
     uint32_t *places;
     uint64_t places_bytes; /* the corpus, which knows n, is gone when these are freed */
     struct file_writer *writer;
-    void *block; /* converted vectors on their way to the file, their norms behind them */
+    void *block; /* on its way to the file: norms, then rows at block_rows */
+    char *block_rows;
     uint64_t block_bytes;
     int32_t planes; /* wanted; 0: not decided */
 };
@@ -119,9 +120,10 @@ static void source_close(struct vic_device *device, struct source *source) {
 
 /* ---- the budget */
 
-/* Converted vectors on their way to a file, with their norms. */
+/* A sink's block: norms, then the converted vectors they are of, both aligned whatever a row's size. */
+static uint64_t sink_norms_bytes(int64_t block_rows) { return round_up((uint64_t)block_rows * sizeof(float), 64); }
 static uint64_t sink_block_bytes(const struct source *source, enum vic_dtype dtype) {
-    return (uint64_t)source->block_rows * ((uint64_t)source->dim * vic_dtype_bytes(dtype) + sizeof(float));
+    return sink_norms_bytes(source->block_rows) + (uint64_t)source->block_rows * (uint64_t)source->dim * vic_dtype_bytes(dtype);
 }
 
 /* The budget is asked before the first byte is taken, so nothing is half-built when it does not allow for the rest. */
@@ -161,6 +163,7 @@ static enum vic_status sink_open(struct vic_device *device, const struct vic_bui
     if (!options->path) return VIC_OK;
     sink->block_bytes = sink_block_bytes(source, options->dtype);
     TRY(mem_alloc(&device->host, sink->block_bytes, "a block of rows", &sink->block));
+    sink->block_rows = (char *)sink->block + sink_norms_bytes(source->block_rows);
     TRY(file_create(options->path, &sink->writer));
     TRY(file_section(sink->writer, "rows", (uint64_t)n * (uint64_t)row_bytes));
 done:
@@ -210,13 +213,13 @@ done:
 
 /* A converted block into the file: in one piece when rows keep their order, else each row to its place. */
 static enum vic_status sink_write_block(struct sink *sink, int64_t first, int64_t count, uint64_t row_bytes) {
-    float *block_norms = (float *)((char *)sink->block + (uint64_t)count * row_bytes);
+    const float *block_norms = sink->block;
     float *norms = sink->corpus.own_norms;
     for (int64_t i = 0; norms && i < count; i++) norms[sink->places ? sink->places[first + i] : first + i] = block_norms[i];
-    if (!sink->places) return file_append(sink->writer, sink->block, (uint64_t)count * row_bytes);
+    if (!sink->places) return file_append(sink->writer, sink->block_rows, (uint64_t)count * row_bytes);
     for (int64_t i = 0; i < count; i++) {
-        enum vic_status status = file_put(sink->writer, sink->places[first + i] * row_bytes,
-                                          (const char *)sink->block + (uint64_t)i * row_bytes, row_bytes);
+        enum vic_status status =
+            file_put(sink->writer, sink->places[first + i] * row_bytes, sink->block_rows + (uint64_t)i * row_bytes, row_bytes);
         if (status != VIC_OK) return status;
     }
     return VIC_OK;
@@ -227,8 +230,8 @@ static enum vic_status sink_take(struct vic_device *device, struct sink *sink, c
     struct ingest ingest = {.source = block, .what = "row", .first = first, .dtype = corpus->rows.dtype};
     uint64_t row_bytes = (uint64_t)block->dim * vic_dtype_bytes(ingest.dtype);
     if (sink->writer) {
-        ingest.rows = sink->block;
-        if (corpus->own_norms) ingest.norms = (float *)((char *)sink->block + (uint64_t)block->rows * row_bytes);
+        ingest.rows = sink->block_rows;
+        if (corpus->own_norms) ingest.norms = sink->block;
     } else if (sink->places) {
         ingest.rows = corpus->own_rows, ingest.norms = corpus->own_norms, ingest.places = sink->places + first;
     } else {
@@ -238,7 +241,7 @@ static enum vic_status sink_take(struct vic_device *device, struct sink *sink, c
     enum vic_status status = device->host_ops->ingest(device->host_backend, &ingest);
     if (status != VIC_OK || !sink->writer) return status;
     struct rows coded = corpus->rows;
-    coded.data = sink->block, coded.n = block->rows, coded.dim = block->dim, coded.norms = ingest.norms;
+    coded.data = sink->block_rows, coded.n = block->rows, coded.dim = block->dim, coded.norms = ingest.norms;
     status = sink_code(device, sink, &coded, first);
     return status == VIC_OK ? sink_write_block(sink, first, block->rows, row_bytes) : status;
 }
