@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-const struct backend_ops *const backend_list[] = {&cpu_backend, NULL};
+const struct backend_ops *const backend_list[] = {&cuda_backend, &cpu_backend, NULL};
 
 /* "cuda:1" fits "cuda" with ordinal 1. */
 static bool name_fits(const char *name, const char *backend, int *ordinal) {
@@ -39,7 +39,7 @@ static enum vic_status device_choose(const char *name, const struct backend_ops 
         return VIC_OK;
     }
     if (automatic) return status_fail(VIC_UNAVAILABLE, "%s", info->sentence);
-    return status_fail(VIC_ARGUMENT, "expected a device (auto, cpu), found \"%.40s\"", name);
+    return status_fail(VIC_ARGUMENT, "expected a device (auto, cuda, cpu), found \"%.40s\"", name);
 }
 
 /* The host budget when none was given: what the machine has. */

@@ -90,6 +90,17 @@ struct backend_ops {
 };
 
 extern const struct backend_ops cpu_backend;
+/* Stands for the CUDA backend, which lies in a shared object of its own and is opened when it is asked for (load.c). */
+extern const struct backend_ops cuda_backend;
+
+/* What such an object exports, under the name vicinal_backend_object. */
+enum { BACKEND_ABI = 1 }; /* raised with every change of a struct in this header, base/mem.h or vicinal.h */
+struct backend_object {
+    uint32_t abi; /* BACKEND_ABI of its build; nothing else may be read when it is another */
+    const struct backend_ops *ops;
+    /* Called once: a failure inside goes to `fail`, which writes the library's sentence and returns the status. */
+    void (*start)(enum vic_status (*fail)(enum vic_status status, const char *sentence));
+};
 
 /* The backends there are, best first, ended by NULL. */
 extern const struct backend_ops *const backend_list[];

@@ -1,0 +1,42 @@
+# The CUDA backend, a shared object of its own: built where nvcc is, else the build says so and goes on. The CUDA runtime
+# is linked into it, so it needs the driver alone, and the library opens it at run time (src/backend/load.c).
+# VICINAL_CUDA_ARCHITECTURES: "fast" builds for the GPU of this machine (sm_90 where there is none), "all" for every generation from sm_80
+# on, with PTX for later ones; or a CMake list of architectures.
+include(CheckLanguage)
+if(NOT CMAKE_CUDA_COMPILER AND EXISTS /usr/local/cuda/bin/nvcc)
+    set(ENV{CUDACXX} /usr/local/cuda/bin/nvcc)
+endif()
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+    message(STATUS "no nvcc: building without the CUDA backend")
+    return()
+endif()
+
+set(VICINAL_CUDA_ARCHITECTURES fast CACHE STRING "fast, all, or a list of CUDA architectures")
+if(VICINAL_CUDA_ARCHITECTURES STREQUAL "all")
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 86-real 89-real 90-real 100-real 120)
+elseif(VICINAL_CUDA_ARCHITECTURES STREQUAL "fast")
+    set(CMAKE_CUDA_ARCHITECTURES 90-real)
+    if(EXISTS /dev/nvidia0 AND NOT CMAKE_VERSION VERSION_LESS 3.24)
+        set(CMAKE_CUDA_ARCHITECTURES native)
+    endif()
+else()
+    set(CMAKE_CUDA_ARCHITECTURES ${VICINAL_CUDA_ARCHITECTURES})
+endif()
+set(CMAKE_CUDA_STANDARD 17)
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+
+file(GLOB cuda_sources CONFIGURE_DEPENDS src/backend/cuda/*.c src/backend/cuda/*.cu)
+add_library(vicinal_cuda SHARED ${cuda_sources} src/base/mem.c src/base/thread.c)
+target_include_directories(vicinal_cuda PRIVATE include src)
+target_include_directories(vicinal_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+target_compile_definitions(vicinal_cuda PRIVATE _DEFAULT_SOURCE _POSIX_C_SOURCE=200809L)
+target_compile_options(vicinal_cuda PRIVATE
+    $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla
+        -ffp-contract=off -fno-fast-math -fno-math-errno -fvisibility=hidden>
+    $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false -Xcompiler=-fvisibility=hidden>)
+target_link_libraries(vicinal_cuda PRIVATE CUDA::cudart_static Threads::Threads ${CMAKE_DL_LIBS} rt)
+target_link_options(vicinal_cuda PRIVATE LINKER:--exclude-libs,ALL LINKER:--no-undefined)
+install(TARGETS vicinal_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

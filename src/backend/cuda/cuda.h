@@ -1,0 +1,120 @@
+/* What the host side of the CUDA backend shares: the opened GPU, rows resident on it, and the workspaces of searches.
+ *
+ * Memory picture of one resident, all on the device: the rows in the kernels' order, norms and ids; one select area for
+ * large k and threshold searches, used by one search at a time; workspaces, of which the first is made at attach and
+ * more when more searches than ever run at once, up to WORKSPACES_MAX (then a search waits its turn). Each workspace has
+ * a stream of its own and pinned host memory that the device sees, for queries on their way in and hits on their way out.
+ * The surprising rule: a search with device hits and a caller's stream returns while its workspace is still in use; an
+ * event says when it is free, and whoever claims it next lets his stream wait for that event. */
+#ifndef CUDA_CUDA_H
+#define CUDA_CUDA_H
+
+#include "backend/backend.h"
+#include "backend/cuda/kernels.h"
+
+#include <pthread.h>
+
+struct backend {
+    struct mem *host, *device;
+    int ordinal, multiprocessors, threads;
+    int64_t shared_most; /* bytes of shared memory a block may ask for */
+};
+
+enum { WORKSPACES_MAX = 16, QUERIES_MAX = 256 };
+
+/* Sizes that follow from the shape and the device; the plan and the allocation read the same numbers. */
+struct layout {
+    struct packed_rows rows; /* pointers NULL */
+    struct scan_shape shape;
+    int64_t queries_count, list_keys;
+    uint64_t rows_bytes, norms_bytes, ids_bytes, select_keys_bytes, select_scores_bytes;
+    /* one workspace: device block and pinned block */
+    uint64_t orders_at, maxima_at, done_at, state_at, raw_at, prepared_at, norms_at, squares_at, floors_at, counts_at, lists_at,
+        filter_at, wanted_at, scores_at, device_bytes;
+    uint64_t raw_pinned_at, filter_pinned_at, hits_pinned_at, hits_pinned_bytes, pinned_bytes;
+};
+
+struct workspace {
+    bool made, busy, captured; /* captured: belongs to a caller's graph until detach */
+    bool pending;              /* work is enqueued; `free_event` says when it is done */
+    cudaStream_t stream, last_stream;
+    cudaEvent_t free_event;
+    char *device, *pinned;
+    uint32_t epoch;
+};
+
+struct select_area {
+    bool busy, pending;
+    cudaEvent_t free_event;
+    uint64_t *keys, *spare;
+    float *scores;
+};
+
+struct resident {
+    struct backend *backend;
+    struct rows source; /* the host's, borrowed */
+    struct layout layout;
+    struct packed_rows rows;
+    struct select_area select;
+    pthread_mutex_t mutex;
+    pthread_cond_t freed;
+    struct workspace workspaces[WORKSPACES_MAX];
+};
+
+/* One call on its way: where it runs and with what. */
+struct run {
+    struct resident *resident;
+    const struct search_call *call;
+    struct workspace *workspace;
+    cudaStream_t stream;
+    bool capturing, selecting; /* selecting: the select area is claimed too */
+    int previous_device;
+};
+
+/* ---- device.c */
+/* VIC_OK, or the sentence: what was being done, what CUDA says. Clears CUDA's own record of it. */
+enum vic_status cuda_status(cudaError_t error, const char *doing);
+/* Makes the backend's GPU this thread's; *previous for device_leave. VIC_FORKED in a child. */
+enum vic_status device_enter(const struct backend *backend, int *previous);
+void device_leave(const struct backend *backend, int previous);
+bool device_forked(void);
+enum vic_status cuda_describe(int ordinal, struct vic_device_info *info);
+enum vic_status cuda_open(int ordinal, int threads, struct mem *host, struct mem *device, struct backend **backend);
+void cuda_close(struct backend *backend);
+
+/* ---- resident.c */
+enum vic_status cuda_plan(const struct backend *backend, const struct rows *shape, struct resident_plan *plan);
+enum vic_status cuda_attach(struct backend *backend, const struct rows *rows, struct resident **resident);
+void cuda_detach(struct resident *resident);
+/* Copies the rows up; resident->rows.data and norms have memory. */
+enum vic_status rows_upload(struct resident *resident);
+
+/* ---- workspace.c */
+enum vic_status pinned_alloc(struct mem *mem, uint64_t bytes, const char *what, void **memory);
+void pinned_free(struct mem *mem, void *memory, uint64_t bytes);
+enum vic_status workspace_make(struct resident *resident, struct workspace *workspace);
+void workspace_destroy(struct resident *resident, struct workspace *workspace);
+/* Claims a workspace (and the select area) and orders it behind its last use. Everything claimed is given back by
+ * run_end, which `asynchronous` tells that work was enqueued and not waited for. */
+enum vic_status run_begin(struct resident *resident, const struct search_call *call, bool selecting, struct run *run);
+enum vic_status run_end(struct run *run, enum vic_status status, bool asynchronous);
+/* Waits for all that the run has enqueued. */
+enum vic_status run_wait(const struct run *run);
+
+/* ---- query.c */
+/* The type fits, and host queries are finite. */
+enum vic_status queries_check(const struct resident *resident, const struct search_call *call);
+/* The call's filter on the device, or NULL. */
+enum vic_status filter_upload(const struct run *run, const uint64_t **filter);
+/* Queries [first, first + count) prepared in the workspace. */
+enum vic_status queries_upload(const struct run *run, int64_t first, int64_t count);
+/* A scan of query `first`, without hits: query and scratch memory filled in. */
+enum vic_status scan_prepare(const struct run *run, int64_t first, const uint64_t *filter, struct scan_args *args);
+
+/* ---- search.c, within.c */
+enum vic_status cuda_search(struct resident *resident, const struct search_call *call, const struct vic_hits *hits);
+enum vic_status cuda_within(struct resident *resident, const struct search_call *call, float score,
+                            const struct vic_ranges *ranges);
+enum vic_status cuda_score(struct resident *resident, const struct search_call *call, const uint32_t *rows, float *scores);
+
+#endif

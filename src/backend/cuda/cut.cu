@@ -1,0 +1,53 @@
+/* A batch's lists of keys, one block each: cut back between runs of rows, sorted and written at the end.
+ *
+ * A list holds the `keep` best so far and up to CUT_SLACK more; the floor is the smallest key that was kept, and tiles
+ * append only what reaches it. So each run of rows adds few keys, whatever the number of rows, and a list can never
+ * overflow: its capacity is what a cut leaves plus the rows of a run. */
+#include "backend/cuda/choose.cuh"
+
+__global__ static void __launch_bounds__(SCAN_THREADS) cut_kernel(const __grid_constant__ struct cut_args args) {
+    __shared__ choose_space space;
+    int64_t query = blockIdx.x;
+    uint64_t *list = args.lists + query * args.capacity;
+    uint32_t count = args.counts[query], keep = args.keep;
+    auto keys = [&](const auto &visit) {
+        for (uint32_t i = threadIdx.x; i < count; i += SCAN_THREADS) visit(list[i]);
+    };
+    uint64_t least = 1;
+    if (count > keep + CUT_SLACK) {
+        least = keys_threshold(space, keys, keep, keep + CUT_SLACK);
+    } else if (!args.final) {
+        return;
+    }
+    __syncthreads();
+    collect_start(space);
+    keys([&](uint64_t key) {
+        if (key >= least) collect(space, key);
+    });
+    __syncthreads();
+    if (args.final) {
+        hits_write(space, collect_sort(space), keep, args.hits, args.rows, args.first_query + query);
+        return;
+    }
+    for (uint32_t i = threadIdx.x; i < space.count; i += SCAN_THREADS) list[i] = space.keys[i];
+    if (threadIdx.x == 0) args.counts[query] = space.count, args.floors[query] = least;
+}
+
+cudaError_t launch_cut(const struct cut_args *args, cudaStream_t stream) {
+    cut_kernel<<<(unsigned)args->nq, SCAN_THREADS, 0, stream>>>(*args);
+    return cudaPeekAtLastError();
+}
+
+__global__ static void unused_kernel(struct hit_slots hits, int64_t nq, bool smaller_better) {
+    for (int64_t i = (int64_t)blockIdx.x * SCAN_THREADS + threadIdx.x; i < nq * hits.k; i += (int64_t)gridDim.x * SCAN_THREADS) {
+        hits.ids[i] = -1;
+        if (hits.scores) hits.scores[i] = smaller_better ? CUDART_INF_F : -CUDART_INF_F;
+        if (hits.counts && i < nq) hits.counts[i] = 0;
+    }
+}
+
+cudaError_t launch_unused(const struct hit_slots *hits, int64_t nq, enum vic_metric metric, cudaStream_t stream) {
+    int64_t blocks = (nq * hits->k + SCAN_THREADS - 1) / SCAN_THREADS;
+    unused_kernel<<<(unsigned)(blocks < 65536 ? blocks : 65536), SCAN_THREADS, 0, stream>>>(*hits, nq, metric == VIC_L2);
+    return cudaPeekAtLastError();
+}

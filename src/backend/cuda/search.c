@@ -1,0 +1,249 @@
+/* The k best rows for each query, by one of three paths.
+ *
+ * One query and k up to SMALL_KEEP: a single launch that scans and chooses (scan.cu); hits for the host are written into
+ * pinned memory by the device, and the host watches a flag there instead of asking the driver. Several queries: blocks of
+ * up to QUERIES_MAX, rows in runs that grow with what is known (tile.cu, cut.cu). Larger k, or when asked for: scores of all
+ * rows stored, then selected (select.cu), one query after another. Which one ran cannot be seen in the answer. */
+#include "backend/cuda/cuda.h"
+
+#include <string.h>
+
+static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static void unused_fill(const struct run *run, const struct vic_hits *hits, int64_t from, int64_t to) {
+    float worst = float_from_bits(run->resident->rows.metric == VIC_L2 ? 0x7f800000u : 0xff800000u);
+    for (int64_t i = from; i < to; i++) hits->ids[i] = -1;
+    for (int64_t i = from; hits->scores && i < to; i++) hits->scores[i] = worst;
+}
+
+/* ---- hits for the host, through pinned memory: ids, then scores, then counts */
+
+static struct hit_slots pinned_slots(const struct run *run, int64_t nq, int64_t keep) {
+    char *pinned = run->workspace->pinned + run->resident->layout.hits_pinned_at;
+    return (struct hit_slots){.ids = (int64_t *)(void *)pinned,
+                              .scores = (float *)(void *)(pinned + nq * keep * 8),
+                              .counts = (int32_t *)(void *)(pinned + nq * keep * 12),
+                              .k = keep};
+}
+
+static void pinned_take(const struct run *run, const struct hit_slots *from, const struct vic_hits *hits, int64_t first,
+                        int64_t nq) {
+    int64_t k = run->call->k, keep = from->k;
+    for (int64_t j = 0; j < nq; j++) {
+        int64_t at = (first + j) * k;
+        memcpy(hits->ids + at, from->ids + j * keep, (size_t)keep * 8);
+        if (hits->scores) memcpy(hits->scores + at, from->scores + j * keep, (size_t)keep * 4);
+        if (hits->counts) hits->counts[first + j] = from->counts[j];
+        unused_fill(run, hits, at + keep, at + k);
+    }
+}
+
+static struct hit_slots device_slots(const struct run *run, const struct vic_hits *hits, int64_t first) {
+    int64_t k = run->call->k;
+    return (struct hit_slots){.ids = hits->ids + first * k,
+                              .scores = hits->scores ? hits->scores + first * k : NULL,
+                              .counts = hits->counts ? hits->counts + first : NULL,
+                              .k = k};
+}
+
+static bool on_device(const struct vic_hits *hits) { return hits->place == VIC_DEVICE; }
+
+/* ---- one query */
+
+enum { SPINS_PER_QUESTION = 1 << 16 };
+
+static enum vic_status flag_wait(const struct run *run, uint32_t epoch) {
+    const _Atomic uint32_t *flag = (const _Atomic uint32_t *)(const void *)run->workspace->pinned;
+    for (uint32_t spins = 1; atomic_load_explicit(flag, memory_order_acquire) != epoch; spins++) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+        if (spins % SPINS_PER_QUESTION != 0) continue;
+        cudaError_t error = cudaStreamQuery(run->stream); /* a kernel that failed sets no flag */
+        if (error == cudaErrorNotReady) continue;
+        if (error != cudaSuccess) return cuda_status(error, "searching on the GPU");
+        if (atomic_load_explicit(flag, memory_order_acquire) != epoch)
+            return status_fail(VIC_INTERNAL, "expected hits from a finished search, found none");
+    }
+    return VIC_OK;
+}
+
+static enum vic_status search_one(struct run *run, const struct vic_hits *hits, int64_t keep) {
+    struct scan_args args;
+    const uint64_t *filter = NULL;
+    enum vic_status status = VIC_OK;
+    TRY(filter_upload(run, &filter));
+    TRY(scan_prepare(run, 0, filter, &args));
+    args.keep = (uint32_t)keep;
+    args.epoch = ++run->workspace->epoch;
+    args.hits = on_device(hits) ? device_slots(run, hits, 0) : pinned_slots(run, 1, keep);
+    if (!on_device(hits)) args.flag = (volatile uint32_t *)(void *)run->workspace->pinned;
+    TRY(cuda_status(launch_scan(&args, run->stream), "starting a search"));
+    if (on_device(hits)) return VIC_OK;
+    TRY(flag_wait(run, args.epoch));
+    pinned_take(run, &args.hits, hits, 0, 1);
+done:
+    return status;
+}
+
+/* ---- many queries */
+
+/* Queries [first, first + count): runs of rows, each after the floors have been raised by those before it. The first run
+ * is short, since all of it enters the lists. */
+static enum vic_status block_search(const struct run *run, int64_t first, int64_t count, int64_t keep, const uint64_t *filter,
+                                    struct hit_slots slots) {
+    const struct layout *layout = &run->resident->layout;
+    char *device = run->workspace->device;
+    int64_t n = layout->rows.n, capacity = least_of(layout->list_keys / count, n), reserve = keep + CUT_SLACK;
+    int64_t later = capacity < n ? capacity - reserve : n, part = least_of(capacity < n ? 4 * keep + 4096 : n, later);
+    enum vic_status status = VIC_OK;
+    struct cut_args cut = {.rows = run->resident->rows,
+                           .lists = (uint64_t *)(void *)(device + layout->lists_at),
+                           .floors = (uint64_t *)(void *)(device + layout->floors_at),
+                           .counts = (uint32_t *)(void *)(device + layout->counts_at),
+                           .nq = count,
+                           .capacity = capacity,
+                           .keep = (uint32_t)keep,
+                           .hits = slots};
+    struct tile_args tile = {.rows = cut.rows,
+                             .queries = device + layout->prepared_at,
+                             .query_stride = query_stride_of(&layout->rows),
+                             .nq = count,
+                             .query_norms = (const float *)(const void *)(device + layout->norms_at),
+                             .query_dtype = run->call->queries->dtype,
+                             .filter = filter,
+                             .floors = cut.floors,
+                             .lists = cut.lists,
+                             .counts = cut.counts,
+                             .capacity = capacity};
+    TRY(queries_upload(run, first, count));
+    TRY(cuda_status(cudaMemsetAsync(cut.floors, 0, (size_t)count * 8, run->stream), "starting a batch"));
+    TRY(cuda_status(cudaMemsetAsync(cut.counts, 0, (size_t)count * 4, run->stream), "starting a batch"));
+    for (tile.first = 0; tile.first < n; tile.first += tile.count, part = later) {
+        tile.count = least_of(n - tile.first, part);
+        cut.final = tile.first + tile.count == n;
+        TRY(cuda_status(launch_tile(&tile, run->stream), "starting a batch"));
+        TRY(cuda_status(launch_cut(&cut, run->stream), "starting a batch"));
+    }
+done:
+    return status;
+}
+
+static enum vic_status search_batch(struct run *run, const struct vic_hits *hits, int64_t keep) {
+    const struct layout *layout = &run->resident->layout;
+    const struct vic_matrix *queries = run->call->queries;
+    const uint64_t *filter = NULL;
+    enum vic_status status = VIC_OK;
+    int64_t most = layout->queries_count, fits = (int64_t)layout->hits_pinned_bytes / (keep * 12 + 4);
+    if (!on_device(hits) && most > fits) most = fits;
+    TRY(filter_upload(run, &filter));
+    for (int64_t first = 0; first < queries->rows; first += most) {
+        int64_t count = least_of(queries->rows - first, most);
+        struct hit_slots slots = on_device(hits) ? device_slots(run, hits, first) : pinned_slots(run, count, keep);
+        TRY(block_search(run, first, count, keep, filter, slots));
+        run->call->stats->bytes_read += layout->rows.n * layout->rows.stride_bytes;
+        bool again = first + count < queries->rows && queries->place == VIC_HOST; /* pinned queries will be written again */
+        if (!on_device(hits) || again) TRY(run_wait(run));
+        if (!on_device(hits)) pinned_take(run, &slots, hits, first, count);
+    }
+done:
+    return status;
+}
+
+/* ---- any k */
+
+static enum vic_status select_one(const struct run *run, int64_t query, int64_t keep, const uint64_t *filter,
+                                  const struct vic_hits *hits) {
+    struct scan_args scan;
+    struct resident *resident = run->resident;
+    const struct layout *layout = &resident->layout;
+    uint64_t *sorted = NULL, *other = NULL;
+    uint32_t found = 0;
+    enum vic_status status = VIC_OK;
+    int64_t k = run->call->k, at = query * k;
+    struct select_args args = {.rows = resident->rows,
+                               .shape = layout->shape,
+                               .state = (struct select_state *)(void *)(run->workspace->device + layout->state_at),
+                               .keys = resident->select.keys,
+                               .spare = resident->select.spare,
+                               .keep = keep,
+                               .multiprocessors = resident->backend->multiprocessors};
+    TRY(scan_prepare(run, query, filter, &scan));
+    args.orders = scan.orders, args.maxima = scan.maxima;
+    TRY(cuda_status(launch_scan(&scan, run->stream), "starting a scan"));
+    TRY(cuda_status(launch_select(&args, run->stream), "selecting"));
+    TRY(cuda_status(launch_sort(&args, keep, &sorted, run->stream), "sorting"));
+    other = sorted == args.keys ? args.spare : args.keys;
+    args.hits = on_device(hits) ? device_slots(run, hits, query)
+                                : (struct hit_slots){.ids = (int64_t *)other, .scores = resident->select.scores, .k = keep};
+    TRY(cuda_status(launch_hits(&args, sorted, keep, run->stream), "writing hits"));
+    if (on_device(hits)) return VIC_OK;
+    TRY(cuda_status(cudaMemcpyAsync(hits->ids + at, other, (size_t)keep * 8, cudaMemcpyDeviceToHost, run->stream), "hits"));
+    if (hits->scores)
+        TRY(cuda_status(cudaMemcpyAsync(hits->scores + at, resident->select.scores, (size_t)keep * 4, cudaMemcpyDeviceToHost,
+                                        run->stream),
+                        "hits"));
+    TRY(cuda_status(cudaMemcpyAsync(&found, args.state, 4, cudaMemcpyDeviceToHost, run->stream), "hits"));
+    unused_fill(run, hits, at + keep, at + k);
+    TRY(run_wait(run));
+    if (hits->counts) hits->counts[query] = (int32_t)(found < INT32_MAX ? found : INT32_MAX);
+done:
+    return status;
+}
+
+static enum vic_status search_select(struct run *run, const struct vic_hits *hits, int64_t keep) {
+    const uint64_t *filter = NULL;
+    enum vic_status status = VIC_OK;
+    TRY(filter_upload(run, &filter));
+    for (int64_t query = 0; query < run->call->queries->rows; query++) {
+        TRY(select_one(run, query, keep, filter, hits));
+        /* A query of the host went through pinned memory, which the next one needs. */
+        if (on_device(hits) && run->call->queries->place == VIC_HOST) TRY(run_wait(run));
+    }
+done:
+    return status;
+}
+
+/* ---- the question */
+
+static enum vic_status search_empty(const struct run *run, const struct vic_hits *hits) {
+    int64_t nq = run->call->queries->rows, k = run->call->k;
+    struct hit_slots slots = device_slots(run, hits, 0);
+    if (on_device(hits)) return cuda_status(launch_unused(&slots, nq, run->resident->rows.metric, run->stream), "writing hits");
+    unused_fill(run, hits, 0, nq * k);
+    for (int64_t j = 0; hits->counts && j < nq; j++) hits->counts[j] = 0;
+    return VIC_OK;
+}
+
+static enum vic_status search_run(struct run *run, const struct vic_hits *hits, int64_t keep) {
+    const struct layout *layout = &run->resident->layout;
+    int64_t nq = run->call->queries->rows;
+    if (run->capturing && !on_device(hits))
+        return status_fail(VIC_UNSUPPORTED, "expected hits on the device in a captured search");
+    if (keep == 0) return search_empty(run, hits);
+    run->call->stats->rows_scored = nq * layout->rows.n;
+    bool batch = nq > 1 && !run->selecting;
+    if (batch) return search_batch(run, hits, keep);
+    run->call->stats->bytes_read = nq * layout->rows.n * layout->rows.stride_bytes;
+    return run->selecting ? search_select(run, hits, keep) : search_one(run, hits, keep);
+}
+
+enum vic_status cuda_search(struct resident *resident, const struct search_call *call, const struct vic_hits *hits) {
+    int64_t keep = least_of(call->k, resident->rows.n);
+    struct run run;
+    bool selecting = call->path == VIC_PATH_SELECT || keep > SMALL_KEEP;
+    if (call->path == VIC_PATH_SCAN && selecting)
+        return status_fail(VIC_ARGUMENT, "path scan holds at most k = %d here, found k = %lld; leave the path open or use select",
+                           SMALL_KEEP, (long long)call->k);
+    enum vic_status status = queries_check(resident, call);
+    if (status == VIC_OK) status = run_begin(resident, call, selecting, &run);
+    if (status != VIC_OK) return status;
+    call->stats->path = selecting ? VIC_PATH_SELECT : VIC_PATH_SCAN;
+    call->stats->queries = call->queries->rows;
+    call->stats->threads = 1;
+    status = search_run(&run, hits, keep);
+    /* Device hits on a caller's stream are valid in its order; on ours the caller has nothing to wait for. */
+    bool asynchronous = on_device(hits) && call->stream;
+    if (status == VIC_OK && on_device(hits) && !call->stream) status = run_wait(&run);
+    return run_end(&run, status, asynchronous);
+}
