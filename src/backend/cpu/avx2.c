@@ -22,9 +22,9 @@ INLINE words exact_step(words sum, words x, words q) { return shorts_step(sum, x
 INLINE int exact_row_shift(enum vic_dtype dtype) { return (void)dtype, 0; }
 INLINE int exact_query_shift(enum vic_dtype dtype) { return (void)dtype, 0; }
 
-#include "backend/cpu/exact.h"
-#include "backend/cpu/scan.h"
-#include "backend/cpu/tile.h"
+#include "backend/cpu/kernel_exact.h"
+#include "backend/cpu/kernel_scan.h"
+#include "backend/cpu/kernel_tile.h"
 
 /* ---------------------------------------------------------------- conversions */
 

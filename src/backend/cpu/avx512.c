@@ -1,4 +1,5 @@
-/* AVX-512 F, BW, VL and DQ: what gains from 16 lanes or from masks, and the table. */
+/* AVX-512 F, BW, VL and DQ: what gains from 16 lanes or from masks, and the table. Exact sums stay with AVX2 where there is
+ * no VNNI: scans are bound by memory either way. */
 #include "backend/cpu/kernels.h"
 
 #if defined(__x86_64__)
@@ -8,8 +9,8 @@
 /* 32 registers: all 128 accumulators of a row, or 12 sums of a tile twice (both leaves of a pair). */
 enum { SCAN_PASSES = 1, TILE_VECTORS = 2, TILE_QUERIES = 6 };
 
-#include "backend/cpu/scan.h"
-#include "backend/cpu/tile.h"
+#include "backend/cpu/kernel_scan.h"
+#include "backend/cpu/kernel_tile.h"
 
 /* No branch a hit, so a filter that keeps everything costs what one costs that keeps nothing. The compressed register is
  * stored whole, not by a compressing store (microcode on AMD): at most i positions are out, and n - i >= 16 follow. */

@@ -26,7 +26,7 @@ INLINE words exact_step(words sum, words x, words q) { return _mm512_dpbusd_epi3
 INLINE int exact_row_shift(enum vic_dtype dtype) { return dtype == VIC_I8 ? 128 : 0; }
 INLINE int exact_query_shift(enum vic_dtype dtype) { return dtype == VIC_U8 ? -128 : 0; }
 
-#include "backend/cpu/exact.h"
+#include "backend/cpu/kernel_exact.h"
 
 const struct kernels kernels_avx512vnni = {
     .name = "avx512vnni",

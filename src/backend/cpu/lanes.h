@@ -1,5 +1,5 @@
-/* What every lanes header begins with. A lanes header gives one instruction set's registers the names that scan.h, tile.h
- * and exact.h are written in, so that each algorithm exists once:
+/* What every lanes header begins with. A lanes header gives one instruction set's registers the names that kernel_scan.h,
+ * kernel_tile.h and kernel_exact.h are written in, so that each algorithm exists once:
  *
  *   floats   LANES float32: zero, load (converting from any stored type), load_some (no byte past the last element is
  *            read), broadcast, store, add, sub, mul, fma; transpose: lane j of register i to lane i of register j
@@ -23,7 +23,7 @@
 
 /* Bytes that a stream is fetched ahead of its use. Hardware prefetch stops at the end of a page and starts late on the
  * next; this does not. Fetching past the end of an array is harmless. */
-enum { AHEAD = 2048 };
+enum { AHEAD = 4096 };
 INLINE void fetch_ahead(const void *address) { __builtin_prefetch((const char *)address + AHEAD); }
 
 #endif

@@ -10,10 +10,17 @@
  * Layout: the packed tile has the dimensions in that order, leaf after leaf and chunk after chunk, each TILE_VECTORS *
  * LANES rows side by side; packed queries the same with TILE_QUERIES side by side. Both are read front to back.
  *
+ * Bound by the multiply-add units; with few chunks a leaf by the adds between leaves, whose waiting sums pass through the
+ * first-level cache. Shares of one thread's multiply-add peak (AVX-512 272 GFLOPS, AVX2 135; AMD EPYC Zen 5, 2026-11-30) for
+ * dot and for l2, which subtracts as well; a batch of 256 queries:
+ *   dim       2           128         384         1007
+ *   AVX-512   38 %, 35 %  60 %, 47 %  90 %, 70 %  95 %, 83 %
+ *   AVX2      41 %, 40 %  50 %, 46 %  87 %, 65 %  93 %, 77 %
+ *
  * The surprising rule: a leaf starts with a product, not with fma onto +0. The two differ in the sign of a zero alone,
  * and the + 0.0f at the end clears that. */
-#ifndef CPU_TILE_H
-#define CPU_TILE_H
+#ifndef CPU_KERNEL_TILE_H
+#define CPU_KERNEL_TILE_H
 
 #include "backend/cpu/kernels.h"
 
@@ -21,25 +28,24 @@ enum { LEVELS = 7, LEAVES = 1 << LEVELS, ROW_TILE = TILE_VECTORS * LANES };
 
 /* ---------------------------------------------------------------- the order of dimensions */
 
-/* The leaves that exist for `dim`, a power of two from 2 up to LEAVES: every left leaf of a pair exists. */
-static int leaf_bits(int64_t dim) {
-    int bits = 1;
-    while (bits < LEVELS && (INT64_C(1) << bits) < dim) bits++;
-    return bits;
+/* The leaves of the smallest tree that holds `dim`: a power of two from 2 up to LEAVES. All of its left half exist. */
+static int64_t leaf_count(int64_t dim) {
+    int64_t count = 2;
+    while (count < LEAVES && count < dim) count *= 2;
+    return count;
 }
-static int64_t leaf_number(int64_t visit, int bits) {
-    int64_t leaf = 0;
-    for (int b = 0; b < bits; b++) leaf |= (visit >> b & 1) << (bits - 1 - b);
-    return leaf;
+/* The leaf that is visited after `leaf`: one more, with the bits in reverse order. */
+INLINE int64_t leaf_after(int64_t leaf, int64_t count) {
+    int64_t bit = count / 2;
+    for (; leaf & bit; bit /= 2) leaf -= bit;
+    return leaf + bit;
 }
 static int64_t leaf_chunks(int64_t leaf, int64_t dim) { return leaf < dim ? (dim - leaf + LEAVES - 1) / LEAVES : 0; }
 
 /* starts[j]: the place of dimension j of the first chunk; dimension 128c + j is c places further. */
 static void leaf_starts(int64_t dim, int64_t starts[LEAVES]) {
-    int bits = leaf_bits(dim);
-    int64_t place = 0;
-    for (int64_t visit = 0; visit < INT64_C(1) << bits; visit++) {
-        int64_t leaf = leaf_number(visit, bits);
+    int64_t count = leaf_count(dim), leaf = 0, place = 0;
+    for (int64_t visit = 0; visit < count; visit++, leaf = leaf_after(leaf, count)) {
         starts[leaf] = place;
         place += leaf_chunks(leaf, dim);
     }
@@ -114,11 +120,10 @@ INLINE struct pairs pairs_add(struct pairs a, const struct pairs *b) {
 }
 
 INLINE void group_run(enum kernel_op op, const float *x, const float *q, int64_t dim, float *scores, int64_t ld) {
-    struct pairs waiting[LEVELS], p;
-    int bits = leaf_bits(dim);
-    int64_t half = INT64_C(1) << (bits - 1);
-    for (int64_t visit = 0; visit < half; visit++) {
-        int64_t leaf = leaf_number(visit, bits - 1), left = leaf_chunks(leaf, dim), right = leaf_chunks(leaf + half, dim);
+    struct pairs waiting[LEVELS], p = {0};
+    int64_t half = leaf_count(dim) / 2, leaf = 0;
+    for (int64_t visit = 0; visit < half; visit++, leaf = leaf_after(leaf, half)) {
+        int64_t left = leaf_chunks(leaf, dim), right = leaf_chunks(leaf + half, dim);
         p = leaf_sum(op, x, q, left);
         x += left * ROW_TILE, q += left * TILE_QUERIES;
         if (right > 0) {
