@@ -164,7 +164,7 @@ static void SEL_07_the_last_queries_of_a_batch_find_their_rows(void **state) {
     float *values = values_random(7, 2000 * 16), *queries = take(10000 * 16 * 4);
     struct data data = {values, 2000, 16, VIC_F32, VIC_L2, NULL};
     for (int64_t j = 0; j < 10000; j++) memcpy(queries + j * 16, values + j % 2000 * 16, 64);
-    struct vic_index *index = index_of_values(device, VIC_L2, values, 2000, 16, NULL);
+    struct vic_index *index = index_of(device, &data);
     int64_t *alone = take(2000 * 3 * 8), *ids = take(10000 * 3 * 8);
     float *alone_scores = take(2000 * 3 * 4), *scores = take(10000 * 3 * 4);
     for (int64_t j = 0; j < 2000; j++) {

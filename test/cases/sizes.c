@@ -56,7 +56,8 @@ static void SIZ_02_every_one_of_65537_queries(void **state) {
     float *values = values_random(2, N * 3), *queries = take(MOST * 12), *scores = take(MOST * 4);
     int64_t *ids = take(MOST * 8);
     for (int64_t j = 0; j < MOST; j++) memcpy(queries + j * 3, values + j % N * 3, 12);
-    struct vic_index *index = index_of_values(device, VIC_L2, values, N, 3, NULL);
+    struct data data = {values, N, 3, VIC_F32, VIC_L2, NULL};
+    struct vic_index *index = index_with_planes(device, &data, VIC_PLANES_NONE);
     for (int64_t nq = MOST - 2; nq <= MOST; nq++) {
         struct vic_matrix matrix = matrix_of(queries, nq, 3, VIC_F32);
         struct vic_hits hits = {.ids = ids, .scores = scores};

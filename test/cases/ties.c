@@ -145,7 +145,8 @@ static void TIE_05_a_thousand_runs_have_one_hash(void **state) {
         if (random_below(&random, 10) < 3) memcpy(values + i * DIM, values + random_below(&random, i) * DIM, DIM * 4);
     /* all rows some times, and often a part that is as full of copies */
     for (int part = 0; part < 2; part++) {
-        struct vic_index *index = index_of_values(device, VIC_DOT, values, part ? N / 64 : N, DIM, NULL);
+        struct data data = {values, part ? N / 64 : N, DIM, VIC_F32, VIC_DOT, NULL};
+        struct vic_index *index = index_with_planes(device, &data, part ? VIC_PLANES_8 | VIC_PLANES_4 : VIC_PLANES_NONE);
         struct crowd crowd = {.index = index, .queries = queries};
         pthread_t other;
         enum vic_status status = VIC_OK;
