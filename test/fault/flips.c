@@ -25,7 +25,7 @@ static int close_all(void **state) {
 }
 
 static const struct sample samples[] = {
-    {20, 8, VIC_F32, VIC_COSINE, true, true, "{\"a\":1}", 3},
+    {20, 3, VIC_F32, VIC_COSINE, true, true, "{\"a\":1}", 3},
     {20, 5, VIC_U8, VIC_L2, false, false, NULL, 4},
 };
 

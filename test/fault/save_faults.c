@@ -2,12 +2,13 @@
  * whole or the new one is, and nothing else is left. And calls that are interrupted, or move half of the bytes, or are
  * not known to the file system, which must not be noticed at all. */
 #include "support/oracle.h"
-#include "support/sample.h"
+#include "support/pair.h"
 #include "support/tracer.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,36 +19,9 @@
 static const struct sample old_sample = {20, 8, VIC_F32, VIC_DOT, false, false, NULL, 1};
 static const struct sample new_sample = {60, 8, VIC_F32, VIC_COSINE, true, true, "{\"a\":0}", 2};
 
-struct world {
-    struct vic_device *device;
-    struct vic_index *old_index, *new_index;
-    struct blob old_blob, new_blob;
-    const char *path;
-};
-
 static int open_all(void **state) {
-    static struct world world;
-    if (scratch_open(state) != 0) return -1;
-    world.device = device_of(1);
-    world.old_index = sample_build(world.device, &old_sample, NULL);
-    world.new_index = sample_build(world.device, &new_sample, NULL);
-    world.path = scratch_path("index");
-    must(vic_index_save(world.old_index, world.path, NULL));
-    world.old_blob = blob_read(world.path);
-    must(vic_index_save(world.new_index, world.path, NULL));
-    world.new_blob = blob_read(world.path);
-    *state = &world;
+    *state = pair_open(&old_sample, &new_sample);
     return 0;
-}
-
-static int close_all(void **state) {
-    struct world *world = *state;
-    vic_index_free(world->old_index);
-    vic_index_free(world->new_index);
-    vic_device_free(world->device);
-    blob_free(&world->old_blob);
-    blob_free(&world->new_blob);
-    return scratch_close(state);
 }
 
 static int need_tracer(void **state) {
@@ -59,22 +33,21 @@ static int need_tracer(void **state) {
 
 /* In the child: the status, with the top bit when a failure has no sentence. */
 static int save_new(void *argument) {
-    const struct world *world = argument;
-    enum vic_status status = vic_index_save(world->new_index, world->path, NULL);
+    const struct pair *pair = argument;
+    enum vic_status status = vic_index_save(pair->index[NEW], pair->path, NULL);
     return (int)status | (status != VIC_OK && !*vic_last_error() ? 128 : 0);
 }
 
 /* Rows of falling ids go to their places by file_put, which is read back. */
 static int build_new(void *argument) {
-    const struct world *world = argument;
+    const struct pair *pair = argument;
     struct vic_index *index = NULL;
-    return (int)sample_try_build(world->device, &new_sample, world->path, &index);
+    return (int)sample_try_build(pair->device, &new_sample, pair->path, &index);
 }
 
-static struct tracer_seen traced(struct world *world, int (*work)(void *), const struct tracer_plan *plan) {
-    scratch_clear();
-    must(vic_index_save(world->old_index, world->path, NULL));
-    return tracer_run(plan, work, world);
+static struct tracer_seen traced(struct pair *pair, int (*work)(void *), const struct tracer_plan *plan) {
+    pair_reset(pair);
+    return tracer_run(plan, work, pair);
 }
 
 static enum vic_status status_of(int error) {
@@ -94,8 +67,8 @@ static bool may_be_survived(const char *name, int error) {
     return error == ENOENT;
 }
 
-static void judge(struct world *world, const struct tracer_seen *seen, int error) {
-    bool is_old = blob_equals_file(&world->old_blob, world->path), is_new = blob_equals_file(&world->new_blob, world->path);
+static void judge(struct pair *pair, const struct tracer_seen *seen, int error) {
+    bool is_old = pair_is(pair, OLD), is_new = pair_is(pair, NEW);
     const char *name = seen->name;
     if (!is_old && !is_new) fail_msg("%s failing with %s left neither the old file nor the new", name, strerror(error));
     if (seen->exit_code == VIC_OK) {
@@ -109,7 +82,7 @@ static void judge(struct world *world, const struct tracer_seen *seen, int error
 }
 
 static void every_call_failing_is_reported_and_leaves_no_trace(void **state) {
-    struct world *world = *state;
+    struct pair *pair = *state;
     static const int errors[] = {EIO, ENOSPC, EDQUOT, ENOENT, ENOMEM, EINVAL, EOPNOTSUPP};
     int (*const works[])(void *) = {save_new, build_new};
     if (need_tracer(state) != 0) skip();
@@ -118,10 +91,10 @@ static void every_call_failing_is_reported_and_leaves_no_trace(void **state) {
             struct tracer_plan plan = {.action = TRACER_FAIL, .error = errors[i], .files_only = true};
             int64_t reported = 0;
             struct tracer_seen seen;
-            for (plan.at = 1; seen = traced(world, works[w], &plan), seen.hit; plan.at++) {
+            for (plan.at = 1; seen = traced(pair, works[w], &plan), seen.hit; plan.at++) {
                 /* A folder that cannot be opened again after the build is the open's failure, not the save's. */
-                if (w == 1 && seen.exit_code != VIC_OK && blob_equals_file(&world->new_blob, world->path)) continue;
-                judge(world, &seen, errors[i]);
+                if (w == 1 && seen.exit_code != VIC_OK && pair_is(pair, NEW)) continue;
+                judge(pair, &seen, errors[i]);
                 reported += seen.exit_code != VIC_OK;
             }
             assert_int_equal(seen.exit_code, VIC_OK);
@@ -131,66 +104,110 @@ static void every_call_failing_is_reported_and_leaves_no_trace(void **state) {
 
 /* The temporary cannot be removed after another failure: the next save takes it over. */
 static void a_temporary_that_cannot_be_removed_is_taken_over(void **state) {
-    struct world *world = *state;
+    struct pair *pair = *state;
     if (need_tracer(state) != 0) skip();
-    scratch_clear();
-    must(vic_index_save(world->old_index, world->path, NULL));
+    pair_reset(pair);
     const struct tracer_plan plan = {.action = TRACER_FAIL, .error = EIO, .of_name = "renameat"};
-    assert_int_equal(tracer_run(&plan, save_new, world).exit_code, VIC_IO);
+    assert_int_equal(tracer_run(&plan, save_new, pair).exit_code, VIC_IO);
     assert_int_equal(scratch_count(), 1);
-    blob_write(scratch_path(".index.vicinal-tmp"), world->new_blob.bytes, world->new_blob.size / 2);
-    must(vic_index_save(world->new_index, world->path, NULL));
-    assert_true(blob_equals_file(&world->new_blob, world->path));
+    blob_write(scratch_path(".index.vicinal-tmp"), pair->blob[NEW].bytes, pair->blob[NEW].size / 2);
+    must(vic_index_save(pair->index[NEW], pair->path, NULL));
+    assert_true(pair_is(pair, NEW));
     assert_int_equal(scratch_count(), 1);
 }
 
 /* Full while the rows are written, on a file system that could not reserve: every later write fails as well. */
 static void a_disk_full_in_the_middle_leaves_the_old_file(void **state) {
-    struct world *world = *state;
+    struct pair *pair = *state;
     if (need_tracer(state) != 0) skip();
     const struct tracer_plan plan = {.action = TRACER_FAIL, .error = ENOSPC, .of_name = "pwrite"};
-    struct tracer_seen seen = traced(world, save_new, &plan);
+    struct tracer_seen seen = traced(pair, save_new, &plan);
     assert_int_equal(seen.exit_code, VIC_NO_SPACE);
     assert_int_equal(seen.calls, 1);
-    assert_true(blob_equals_file(&world->old_blob, world->path));
+    assert_true(pair_is(pair, OLD));
     assert_int_equal(scratch_count(), 1);
 }
 
 static void an_interrupted_call_is_made_again(void **state) {
-    struct world *world = *state;
+    struct pair *pair = *state;
     static const char *const names[] = {"pwrite", "pread", "fallocate", "flock"};
     if (need_tracer(state) != 0) skip();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct tracer_plan plan = {.action = TRACER_FAIL, .error = EINTR, .of_name = names[i]};
         struct tracer_seen seen;
-        for (plan.at = 1; seen = traced(world, build_new, &plan), seen.hit; plan.at++) {
+        for (plan.at = 1; seen = traced(pair, build_new, &plan), seen.hit; plan.at++) {
             assert_int_equal(seen.exit_code, VIC_OK);
-            assert_true(blob_equals_file(&world->new_blob, world->path));
+            assert_true(pair_is(pair, NEW));
         }
         assert_true(plan.at > 1);
     }
 }
 
 static void short_writes_and_reads_are_continued(void **state) {
-    struct world *world = *state;
+    struct pair *pair = *state;
     static const char *const names[] = {"pwrite", "pread"};
     if (need_tracer(state) != 0) skip();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const struct tracer_plan plan = {.action = TRACER_SHORTEN, .of_name = names[i]};
-        struct tracer_seen seen = traced(world, build_new, &plan);
+        struct tracer_seen seen = traced(pair, build_new, &plan);
         assert_true(seen.hit);
         assert_int_equal(seen.exit_code, VIC_OK);
-        assert_true(blob_equals_file(&world->new_blob, world->path));
+        assert_true(pair_is(pair, NEW));
     }
 }
 
 static void a_write_of_nothing_is_an_error_not_a_loop(void **state) {
-    struct world *world = *state;
+    struct pair *pair = *state;
     if (need_tracer(state) != 0) skip();
     const struct tracer_plan plan = {.action = TRACER_FAIL, .error = 0, .of_name = "pwrite"};
-    struct tracer_seen seen = traced(world, save_new, &plan);
+    struct tracer_seen seen = traced(pair, save_new, &plan);
     assert_int_equal(seen.exit_code, VIC_IO);
-    assert_true(blob_equals_file(&world->old_blob, world->path));
+    assert_true(pair_is(pair, OLD));
+}
+
+/* Nothing is durable before it is synchronised, and no name leads to what is not durable. */
+static void the_file_is_durable_before_it_has_its_name_and_the_name_before_success(void **state) {
+    struct pair *pair = *state;
+    if (need_tracer(state) != 0) skip();
+    const struct tracer_plan plan = {.action = TRACER_WATCH, .files_only = true};
+    struct tracer_seen seen = traced(pair, save_new, &plan);
+    assert_int_equal(seen.exit_code, VIC_OK);
+    if (!strstr(seen.trail, "pwrite ftruncate fsync renameat fsync flock close close ")) fail_msg("found: %s", seen.trail);
+    assert_null(strstr(strstr(seen.trail, "renameat"), "pwrite"));
+}
+
+/* ---- another writer between the opening of the temporary and the lock on it */
+
+static void other_saves(void *argument) {
+    const struct pair *pair = argument;
+    must(vic_index_save(pair->index[OLD], pair->path, NULL));
+}
+static void other_gives_up(void *argument) {
+    (void)argument;
+    assert_int_equal(unlink(scratch_path(".index.vicinal-tmp")), 0);
+}
+static void other_gives_up_and_a_third_begins(void *argument) {
+    other_gives_up(argument);
+    blob_write(scratch_path(".index.vicinal-tmp"), (const unsigned char *)"third", 5);
+}
+
+static void a_lock_on_what_the_name_no_longer_leads_to_does_not_count(void **state) {
+    struct pair *pair = *state;
+    void (*const meets[])(void *) = {other_saves, other_gives_up, other_gives_up_and_a_third_begins};
+    if (need_tracer(state) != 0) skip();
+    for (size_t i = 0; i < sizeof meets / sizeof *meets; i++) {
+        pair_reset(pair);
+        struct vic_index *opened = sample_open(pair->device, pair->path);
+        blob_write(scratch_path(".index.vicinal-tmp"), (const unsigned char *)"left over", 9);
+        const struct tracer_plan plan = {.action = TRACER_MEET, .at = 1, .of_name = "flock", .meet = meets[i]};
+        struct tracer_seen seen = tracer_run(&plan, save_new, pair);
+        assert_true(seen.hit);
+        assert_int_equal(seen.exit_code, VIC_OK);
+        assert_true(pair_is(pair, NEW));
+        assert_int_equal(scratch_count(), 1);
+        must(vic_index_check(opened, NULL)); /* nobody wrote into the file that had the name before */
+        vic_index_free(opened);
+    }
 }
 
 int main(void) {
@@ -201,6 +218,8 @@ int main(void) {
         cmocka_unit_test(an_interrupted_call_is_made_again),
         cmocka_unit_test(short_writes_and_reads_are_continued),
         cmocka_unit_test(a_write_of_nothing_is_an_error_not_a_loop),
+        cmocka_unit_test(the_file_is_durable_before_it_has_its_name_and_the_name_before_success),
+        cmocka_unit_test(a_lock_on_what_the_name_no_longer_leads_to_does_not_count),
     };
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return cmocka_run_group_tests(tests, open_all, pair_close);
 }

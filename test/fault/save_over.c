@@ -31,7 +31,10 @@ static void SAV_03_own_leftovers_go_and_strangers_stay(void **state) {
     const char *path = scratch_path("index");
     vic_index_free(sample_build(device, &sample, path));
     struct blob blob = blob_read(path);
-    blob_write(scratch_path(".index.vicinal-tmp"), blob.bytes, blob.size / 2); /* of a writer that died */
+    unsigned char *dead = take(3 * blob.size); /* of a writer that died: larger, and no byte of it zero */
+    memset(dead, 0xaa, 3 * blob.size);
+    blob_write(scratch_path(".index.vicinal-tmp"), dead, 3 * blob.size);
+    free(dead);
     for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++)
         blob_write(scratch_path(strangers[i]), stranger, sizeof stranger);
 

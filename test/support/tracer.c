@@ -51,16 +51,19 @@ static bool counts(const struct tracer_plan *plan, const char *name) {
 }
 
 /* At the entry of a call: counts it, and interferes when it is the one. True: the result must be replaced at the exit. */
-static bool call_enter(const struct tracer_plan *plan, pid_t child, struct tracer_seen *seen) {
+static bool call_enter(const struct tracer_plan *plan, pid_t child, void *argument, struct tracer_seen *seen) {
     struct user_regs_struct registers;
     if (ptrace(PTRACE_GETREGS, child, NULL, &registers) != 0) return false;
     const char *name = file_call_name((long)registers.orig_rax);
     if (!counts(plan, name)) return false;
     seen->calls++;
+    size_t used = strlen(seen->trail);
+    if (name) (void)snprintf(seen->trail + used, sizeof seen->trail - used, "%s ", name);
     if (plan->action == TRACER_WATCH || (plan->at != 0 && seen->calls != plan->at)) return false;
     seen->hit = true;
     (void)snprintf(seen->name, sizeof seen->name, "%s", name ? name : "another call");
     if (plan->action == TRACER_KILL) (void)kill(child, SIGKILL); /* a stopped call is not made any more */
+    if (plan->action == TRACER_MEET) plan->meet(argument);
     if (plan->action == TRACER_FAIL) registers.orig_rax = (unsigned long long)-1;
     if (plan->action == TRACER_SHORTEN && registers.rdx > 1) registers.rdx /= 2;
     if (plan->action != TRACER_KILL) (void)ptrace(PTRACE_SETREGS, child, NULL, &registers);
@@ -88,7 +91,7 @@ struct tracer_seen tracer_run(const struct tracer_plan *plan, int (*work)(void *
             started = true;
         } else if (WSTOPSIG(state) == (SIGTRAP | 0x80)) {
             if (!inside)
-                replace = call_enter(plan, child, &seen);
+                replace = call_enter(plan, child, argument, &seen);
             else if (replace)
                 call_leave(child, plan->error);
             inside = !inside;
