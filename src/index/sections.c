@@ -6,9 +6,9 @@
  * it is asked for). Everything that is more than safety, index_check looks at. */
 #include "index/index.h"
 #include "base/dtype.h"
-#include "quant/quantizer.h"
 #include "base/json_text.h"
 #include "base/progress.h"
+#include "quant/quantizer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -338,6 +338,7 @@ static enum vic_status rows_check(struct vic_device *device, const struct rows *
     for (int64_t first = 0; first < rows->n; first += each) {
         int64_t count = rows->n - first < each ? rows->n - first : each;
         TRY(rows_check_block(device, rows, first, count, norms, where));
+        TRY(planes_verify(rows, first, count, where));
         TRY(progress_step(&progress, first + count));
     }
 done:

@@ -24,6 +24,9 @@ enum vic_status planes_alloc(struct corpus *corpus, int64_t dim, int32_t planes)
 /* Codes of `block`, rows of the corpus's type and metric: row i goes to slot places[i] (NULL: first + i). */
 enum vic_status planes_code(struct vic_device *device, struct corpus *corpus, const struct rows *block, int64_t first,
                             const uint32_t *places);
+/* Whether what the planes say of rows [first, first + count) is true; VIC_FORMAT names section and row. `where` begins the
+ * sentence. One thread, about 3 ns a dimension and plane. */
+enum vic_status planes_verify(const struct rows *rows, int64_t first, int64_t count, const char *where);
 /* Which planes a corpus has, as bits. */
 int32_t planes_present(const struct rows *rows);
 

@@ -48,10 +48,10 @@ static void need_mount(void) {
     skip();
 }
 
-static const struct sample small_sample = {1000, 32, VIC_F32, VIC_COSINE, true, true, NULL, 1};  /* 150 KB */
-static const struct sample large_sample = {20000, 32, VIC_F32, VIC_COSINE, true, true, NULL, 2}; /* 3 MB */
+static const struct sample small_sample = {1000, 32, VIC_F32, VIC_COSINE, true, true, NULL, 1, 0};  /* 150 KB */
+static const struct sample large_sample = {20000, 32, VIC_F32, VIC_COSINE, true, true, NULL, 2, 0}; /* 3 MB */
 /* Rows fit, what follows them does not. */
-static const struct sample late_sample = {6000, 32, VIC_F32, VIC_COSINE, true, true, NULL, 3};
+static const struct sample late_sample = {6000, 32, VIC_F32, VIC_COSINE, true, true, NULL, 3, 0};
 
 static struct blob good_index(void) {
     scratch_clear();

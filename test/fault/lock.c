@@ -19,8 +19,8 @@
 
 enum { WRITERS = 6, SAVES = 30 };
 
-static const struct sample small_sample = {50, 8, VIC_F32, VIC_COSINE, true, true, NULL, 1};
-static const struct sample large_sample = {150, 8, VIC_F32, VIC_COSINE, true, true, NULL, 2};
+static const struct sample small_sample = {50, 8, VIC_F32, VIC_COSINE, true, true, NULL, 1, 0};
+static const struct sample large_sample = {150, 8, VIC_F32, VIC_COSINE, true, true, NULL, 2, 0};
 
 static int open_all(void **state) {
     *state = pair_open(&small_sample, &large_sample);

@@ -16,8 +16,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-static const struct sample old_sample = {20, 8, VIC_F32, VIC_DOT, false, false, NULL, 1};
-static const struct sample new_sample = {60, 8, VIC_F32, VIC_COSINE, true, true, "{\"a\":0}", 2};
+static const struct sample old_sample = {20, 8, VIC_F32, VIC_DOT, false, false, NULL, 1, 0};
+static const struct sample new_sample = {60, 8, VIC_F32, VIC_COSINE, true, true, "{\"a\":0}", 2, 0};
 
 static int open_all(void **state) {
     *state = pair_open(&old_sample, &new_sample);

@@ -24,7 +24,7 @@ static int close_all(void **state) {
 
 static void SAV_03_own_leftovers_go_and_strangers_stay(void **state) {
     (void)state;
-    static const struct sample sample = {30, 4, VIC_F32, VIC_L2, false, true, NULL, 1};
+    static const struct sample sample = {30, 4, VIC_F32, VIC_L2, false, true, NULL, 1, 0};
     static const unsigned char stranger[] = "somebody else's";
     static const char *const strangers[] = {"index.tmp",           "index~", ".index", "index.vicinal-tmp",
                                             ".index2.vicinal-tmp", "indey"};
@@ -54,8 +54,8 @@ static void SAV_03_own_leftovers_go_and_strangers_stay(void **state) {
 
 static void SAV_05_a_smaller_index_over_a_larger_one_is_as_saved_afresh(void **state) {
     (void)state;
-    static const struct sample large = {10000, 8, VIC_F32, VIC_COSINE, true, true, NULL, 1};
-    static const struct sample small = {1000, 8, VIC_F32, VIC_COSINE, true, true, NULL, 2};
+    static const struct sample large = {10000, 8, VIC_F32, VIC_COSINE, true, true, NULL, 1, 0};
+    static const struct sample small = {1000, 8, VIC_F32, VIC_COSINE, true, true, NULL, 2, 0};
     vic_index_free(sample_build(device, &large, scratch_path("over")));
     struct vic_index *index = sample_build(device, &small, NULL);
     must(vic_index_save(index, scratch_path("over"), NULL));
@@ -69,8 +69,8 @@ static void SAV_05_a_smaller_index_over_a_larger_one_is_as_saved_afresh(void **s
 
 static void SAV_06_a_second_build_under_one_name_reuses_nothing_of_the_first(void **state) {
     (void)state;
-    static const struct sample a = {5000, 32, VIC_F32, VIC_COSINE, false, false, NULL, 1};
-    static const struct sample b = {5000, 32, VIC_F32, VIC_COSINE, false, false, NULL, 2};
+    static const struct sample a = {5000, 32, VIC_F32, VIC_COSINE, false, false, NULL, 1, 0};
+    static const struct sample b = {5000, 32, VIC_F32, VIC_COSINE, false, false, NULL, 2, 0};
     struct vic_index *first = sample_build(device, &a, scratch_path("index"));
     struct vic_index *second = sample_build(device, &b, scratch_path("index"));
     struct vic_index *clean = sample_build(device, &b, scratch_path("clean")), *in_memory = sample_build(device, &b, NULL);
@@ -90,7 +90,7 @@ static void SAV_06_a_second_build_under_one_name_reuses_nothing_of_the_first(voi
 /* A build that fails late, at its last row, leaves the file that was there. */
 static void a_failed_build_into_a_file_leaves_the_old_one(void **state) {
     (void)state;
-    static const struct sample old = {100, 4, VIC_F32, VIC_DOT, false, false, NULL, 1};
+    static const struct sample old = {100, 4, VIC_F32, VIC_DOT, false, false, NULL, 1, 0};
     vic_index_free(sample_build(device, &old, scratch_path("index")));
     struct blob blob = blob_read(scratch_path("index"));
     float *rows = take(4000 * 4 * sizeof *rows);

@@ -22,14 +22,14 @@ static const struct golden {
     const char *name;
     struct sample sample;
 } goldens[] = {
-    {"f32-cosine", {12, 5, VIC_F32, VIC_COSINE, true, true, "{\"title\": \"all there is\", \"share\": 0.1}", 11}},
-    {"f32-dot", {12, 3, VIC_F32, VIC_DOT, false, false, NULL, 12}},
-    {"f32-l2", {7, 130, VIC_F32, VIC_L2, true, false, NULL, 13}},
-    {"f16-cosine", {12, 17, VIC_F16, VIC_COSINE, false, false, NULL, 14}},
-    {"bf16-dot", {12, 16, VIC_BF16, VIC_DOT, false, true, NULL, 15}},
-    {"i8-l2", {12, 33, VIC_I8, VIC_L2, false, false, "{\"n\":12345678901234567}", 16}},
-    {"u8-cosine", {12, 9, VIC_U8, VIC_COSINE, true, false, NULL, 17}},
-    {"empty", {0, 4, VIC_F32, VIC_COSINE, false, true, NULL, 18}},
+    {"f32-cosine", {12, 5, VIC_F32, VIC_COSINE, true, true, "{\"title\": \"all there is\", \"share\": 0.1}", 11, 0}},
+    {"f32-dot", {12, 3, VIC_F32, VIC_DOT, false, false, NULL, 12, 0}},
+    {"f32-l2", {7, 130, VIC_F32, VIC_L2, true, false, NULL, 13, 0}},
+    {"f16-cosine", {12, 17, VIC_F16, VIC_COSINE, false, false, NULL, 14, 0}},
+    {"bf16-dot", {12, 16, VIC_BF16, VIC_DOT, false, true, NULL, 15, 0}},
+    {"i8-l2", {12, 33, VIC_I8, VIC_L2, false, false, "{\"n\":12345678901234567}", 16, 0}},
+    {"u8-cosine", {12, 9, VIC_U8, VIC_COSINE, true, false, NULL, 17, 0}},
+    {"empty", {0, 4, VIC_F32, VIC_COSINE, false, true, NULL, 18, 0}},
 };
 enum { GOLDENS = sizeof goldens / sizeof *goldens, QUERIES = 4, K = 8 };
 

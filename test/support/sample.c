@@ -5,6 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -36,7 +42,8 @@ enum vic_status sample_try_build(struct vic_device *device, const struct sample 
                                         .ids = sample->ids ? ids : NULL,
                                         .texts = sample->texts ? &texts : NULL,
                                         .metadata = sample->metadata,
-                                        .path = path};
+                                        .path = path,
+                                        .planes = sample->planes};
     enum vic_status status = vic_index_build(device, &matrix, &options, index);
     free(rows);
     free(ids);
@@ -68,9 +75,10 @@ static struct vic_index_info info_of(const struct vic_index *index) {
     return info;
 }
 
-/* Hashes what the fixed queries give: more hits than there are rows, up to 64. */
-static void searches_hash(const struct vic_index *index, const struct vic_index_info *info, XXH3_state_t *hash) {
-    int64_t k = info->rows < 64 ? info->rows + 2 : 64;
+/* Hashes what the fixed queries give on a path: more hits than there are rows, up to 64; on codes, the best one. */
+static void searches_hash(const struct vic_index *index, const struct vic_index_info *info, enum vic_path path,
+                          XXH3_state_t *hash) {
+    int64_t k = path == VIC_PATH_CERTIFIED ? 1 : info->rows < 64 ? info->rows + 2 : 64;
     struct random random = {99};
     float *queries = take((size_t)(QUERIES * info->dim) * sizeof *queries),
           *scores = take((size_t)(QUERIES * k) * sizeof *scores);
@@ -79,7 +87,8 @@ static void searches_hash(const struct vic_index *index, const struct vic_index_
     random_fill(&random, VALUES_UNIT, VIC_F32, QUERIES * info->dim, queries);
     struct vic_matrix matrix = matrix_of(queries, QUERIES, info->dim, VIC_F32);
     struct vic_hits hits = {.ids = ids, .scores = scores, .counts = counts};
-    must(vic_index_search(index, &matrix, k, NULL, &hits));
+    struct vic_search_options options = {.size = sizeof options, .path = path};
+    must(vic_index_search(index, &matrix, k, &options, &hits));
     XXH3_64bits_update(hash, ids, (size_t)(QUERIES * k) * sizeof *ids);
     XXH3_64bits_update(hash, scores, (size_t)(QUERIES * k) * sizeof *scores);
     XXH3_64bits_update(hash, counts, sizeof counts);
@@ -114,7 +123,8 @@ uint64_t sample_hash(const struct vic_index *index) {
     XXH3_64bits_update(&hash, &info.next_id, sizeof info.next_id);
     XXH3_64bits_update(&hash, &info.has_texts, sizeof info.has_texts);
     XXH3_64bits_update(&hash, info.metadata, strlen(info.metadata));
-    searches_hash(index, &info, &hash);
+    searches_hash(index, &info, 0, &hash);
+    if (info.planes > VIC_PLANES_NONE) searches_hash(index, &info, VIC_PATH_CERTIFIED, &hash);
     contents_hash(index, &info, &hash);
     return XXH3_64bits_digest(&hash);
 }
@@ -122,6 +132,34 @@ uint64_t sample_hash(const struct vic_index *index) {
 enum vic_status sample_probe(struct vic_index *index) {
     (void)sample_hash(index);
     return vic_index_check(index, NULL);
+}
+
+/* ---- a file's bytes, opened */
+
+enum vic_status blob_open(struct vic_device *device, const struct blob *blob, int32_t check, struct vic_index **index) {
+    *index = NULL;
+    blob_write(scratch_path("blob"), blob->bytes, blob->size);
+    return sample_try_open(device, scratch_path("blob"), check, index);
+}
+
+void blob_refused(struct vic_device *device, const struct blob *blob, enum vic_status wanted, const char *says) {
+    struct vic_index *index = NULL;
+    enum vic_status status = blob_open(device, blob, 0, &index);
+    if (status != wanted || !strstr(vic_last_error(), says))
+        fail_msg("expected %s with \"%s\", found %s: %s", vic_status_name(wanted), says, vic_status_name(status),
+                 vic_last_error());
+    assert_null(index);
+}
+
+void blob_found_by_check(struct vic_device *device, const struct blob *blob, const char *says) {
+    struct vic_index *index = NULL;
+    enum vic_status status = blob_open(device, blob, 1, &index);
+    if (status != VIC_FORMAT || !strstr(vic_last_error(), says)) fail_msg("expected \"%s\", found: %s", says, vic_last_error());
+    assert_null(index);
+    must(blob_open(device, blob, 0, &index));
+    assert_int_equal(sample_probe(index), VIC_FORMAT);
+    assert_non_null(strstr(vic_last_error(), says));
+    vic_index_free(index);
 }
 
 /* ---- a container's bytes */

@@ -13,6 +13,7 @@ struct sample {
     bool ids, texts;      /* ids: 3, 10, 17 ... given in falling order; texts: of 0 to 4 bytes */
     const char *metadata; /* NULL: none */
     uint64_t seed;
+    int32_t planes; /* enum vic_planes; 0: as the library likes */
 };
 
 /* Builds it, into a file when path is not NULL. Same sample, same index. */
@@ -27,6 +28,13 @@ enum vic_status sample_try_open(struct vic_device *device, const char *path, int
 enum vic_status sample_probe(struct vic_index *index);
 /* One number for all that an index answers: hits and scores of fixed queries, ids, texts, vectors, description. */
 uint64_t sample_hash(const struct vic_index *index);
+
+/* ---- a file's bytes, opened */
+enum vic_status blob_open(struct vic_device *device, const struct blob *blob, int32_t check, struct vic_index **index);
+/* A fault that opening must find, with a part of its sentence. */
+void blob_refused(struct vic_device *device, const struct blob *blob, enum vic_status wanted, const char *says);
+/* A fault that only a check finds, its sums being right: at open when asked, and afterwards. */
+void blob_found_by_check(struct vic_device *device, const struct blob *blob, const char *says);
 
 /* ---- a container's bytes */
 enum { PAGE = 4096, PAGE_VERSION = 8, PAGE_ORDER = 12, PAGE_REQUIRED = 16, PAGE_OPTIONAL = 24, PAGE_FILE_BYTES = 32 };

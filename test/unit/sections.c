@@ -26,41 +26,13 @@ static int close_all(void **state) {
 }
 
 static const char metadata[] = "{ \"name\": \"caf\xc3\xa9\", \"weights\": [0.1, 1e300], \"n\": 12345678901234567 }";
-static const struct sample rich = {20, 8, VIC_F32, VIC_COSINE, true, true, metadata, 1};
+static const struct sample rich = {20, 8, VIC_F32, VIC_COSINE, true, true, metadata, 1, VIC_PLANES_NONE};
 
 /* The rich sample's file. */
 static struct blob rich_blob(void) {
     const char *path = scratch_path("rich");
     vic_index_free(sample_build(device, &rich, path));
     return blob_read(path);
-}
-
-static enum vic_status open_blob(const struct blob *blob, int32_t check, struct vic_index **index) {
-    *index = NULL;
-    blob_write(scratch_path("blob"), blob->bytes, blob->size);
-    return sample_try_open(device, scratch_path("blob"), check, index);
-}
-
-/* A fault that opening must find, with a part of its sentence. */
-static void refused(const struct blob *blob, enum vic_status wanted, const char *says) {
-    struct vic_index *index = NULL;
-    enum vic_status status = open_blob(blob, 0, &index);
-    if (status != wanted || !strstr(vic_last_error(), says))
-        fail_msg("expected %s with \"%s\", found %s: %s", vic_status_name(wanted), says, vic_status_name(status),
-                 vic_last_error());
-    assert_null(index);
-}
-
-/* A fault that only a check finds, with the sums right: at open when asked, and afterwards. */
-static void found_by_check(const struct blob *blob, const char *says) {
-    struct vic_index *index = NULL;
-    enum vic_status status = open_blob(blob, 1, &index);
-    assert_null(index);
-    if (status != VIC_FORMAT || !strstr(vic_last_error(), says)) fail_msg("expected \"%s\", found: %s", says, vic_last_error());
-    must(open_blob(blob, 0, &index));
-    assert_int_equal(sample_probe(index), VIC_FORMAT);
-    assert_non_null(strstr(vic_last_error(), says));
-    vic_index_free(index);
 }
 
 /* ---------------------------------------------------------------- round trips */
@@ -98,10 +70,16 @@ static void SAV_07_saved_opened_saved_gives_equal_bytes_and_answers(void **state
     for (int dtype = VIC_F32; dtype <= VIC_U8; dtype++)
         for (int metric = VIC_DOT; metric <= VIC_L2; metric++)
             for (size_t shape = 0; shape < sizeof shapes / sizeof *shapes; shape++)
-                for (int parts = 0; parts < 8; parts++) {
-                    const struct sample sample = {
-                        shapes[shape][0], shapes[shape][1], (enum vic_dtype)dtype,       (enum vic_metric)metric,
-                        (parts & 1) != 0, (parts & 2) != 0, parts & 4 ? metadata : NULL, 5};
+                for (int parts = 0; parts < 16; parts++) {
+                    const struct sample sample = {shapes[shape][0],
+                                                  shapes[shape][1],
+                                                  (enum vic_dtype)dtype,
+                                                  (enum vic_metric)metric,
+                                                  (parts & 1) != 0,
+                                                  (parts & 2) != 0,
+                                                  parts & 4 ? metadata : NULL,
+                                                  5,
+                                                  parts & 8 ? VIC_PLANES_8 | VIC_PLANES_4 : VIC_PLANES_NONE};
                     one_round(&sample);
                 }
 }
@@ -111,7 +89,7 @@ static void metadata_comes_back_to_the_letter(void **state) {
     struct blob blob = rich_blob();
     struct vic_index *index = NULL;
     struct vic_index_info info = {.size = sizeof info};
-    must(open_blob(&blob, 0, &index));
+    must(blob_open(device, &blob, 0, &index));
     must(vic_index_info(index, &info));
     assert_string_equal(info.metadata, metadata);
     vic_index_free(index);
@@ -247,7 +225,7 @@ static void sections_of_another_size_are_refused(void **state) {
             memcpy(other, old, bytes);
             other[bytes] = 0;
             section_replace(&blob, names[i], other, bytes + (size_t)change);
-            refused(&blob, VIC_FORMAT, names[i]);
+            blob_refused(device, &blob, VIC_FORMAT, names[i]);
             free(other);
             blob_free(&blob);
         }
@@ -269,12 +247,12 @@ static void missing_sections_are_named(void **state) {
         size_t entry = page_entry(&blob, missing[i].name);
         blob.bytes[entry] = 'x';
         page_seal(&blob);
-        refused(&blob, VIC_FORMAT, missing[i].says);
+        blob_refused(device, &blob, VIC_FORMAT, missing[i].says);
         blob.bytes[entry] = (unsigned char)missing[i].name[0];
     }
     struct vic_index *index = NULL;
     page_seal(&blob);
-    must(open_blob(&blob, 1, &index));
+    must(blob_open(device, &blob, 1, &index));
     vic_index_free(index);
     blob_free(&blob);
 }
@@ -287,7 +265,7 @@ static void sections_of_a_later_version_are_ignored(void **state) {
     blob.bytes[entry] = 'x'; /* a section nobody knows, and no metadata */
     page_set(&blob, PAGE_OPTIONAL, 8, 1);
     page_seal(&blob);
-    must(open_blob(&blob, 1, &index));
+    must(blob_open(device, &blob, 1, &index));
     struct vic_index_info info = {.size = sizeof info};
     must(vic_index_info(index, &info));
     assert_string_equal(info.metadata, "{}");
@@ -304,12 +282,12 @@ static void wrong_metadata_is_refused(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct blob blob = blob_copy(&good);
         section_replace(&blob, "metadata", wrong[i], strlen(wrong[i]));
-        refused(&blob, VIC_FORMAT, "metadata is not a JSON object");
+        blob_refused(device, &blob, VIC_FORMAT, "metadata is not a JSON object");
         blob_free(&blob);
     }
     struct blob blob = blob_copy(&good);
     section_replace(&blob, "metadata", "{}\0{}", 5);
-    refused(&blob, VIC_FORMAT, "zero byte");
+    blob_refused(device, &blob, VIC_FORMAT, "zero byte");
     blob_free(&blob);
     blob_free(&good);
 }
@@ -324,7 +302,7 @@ static void a_flip_in_what_is_parsed_shows_at_open(void **state) {
         unsigned char *section = section_bytes(&blob, names[i], &bytes);
         for (size_t at = 0; at < bytes; at++) {
             section[at] ^= 1;
-            refused(&blob, VIC_CHECKSUM, names[i]);
+            blob_refused(device, &blob, VIC_CHECKSUM, names[i]);
             section[at] ^= 1;
         }
     }
@@ -355,7 +333,7 @@ static void check_names_the_id_that_is_out_of_order(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct blob blob = blob_copy(&good);
         put_i64(&blob, "ids", wrong[i].entry, wrong[i].value);
-        found_by_check(&blob, wrong[i].says);
+        blob_found_by_check(device, &blob, wrong[i].says);
         blob_free(&blob);
     }
     blob_free(&good);
@@ -363,12 +341,12 @@ static void check_names_the_id_that_is_out_of_order(void **state) {
 
 static void a_next_id_below_the_rows_is_found(void **state) {
     (void)state;
-    const struct sample plain = {20, 8, VIC_F32, VIC_DOT, false, false, NULL, 1};
+    const struct sample plain = {20, 8, VIC_F32, VIC_DOT, false, false, NULL, 1, 0};
     static const char meta[] = META("\"flat\"", "\"dot\"", "\"f32\"", "20", "8", "19");
     vic_index_free(sample_build(device, &plain, scratch_path("plain")));
     struct blob blob = blob_read(scratch_path("plain"));
     section_replace(&blob, "meta", meta, sizeof meta - 1);
-    found_by_check(&blob, "next_id above the largest id 19, found 19");
+    blob_found_by_check(device, &blob, "next_id above the largest id 19, found 19");
     blob_free(&blob);
 }
 
@@ -384,15 +362,15 @@ static void check_names_the_text_that_is_out_of_order(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct blob blob = blob_copy(&good);
         put_i64(&blob, "text_offsets", wrong[i].entry, wrong[i].value);
-        found_by_check(&blob, wrong[i].says);
+        blob_found_by_check(device, &blob, wrong[i].says);
         blob_free(&blob);
     }
     struct blob blob = blob_copy(&good);
     put_i64(&blob, "text_offsets", 0, 1);
-    refused(&blob, VIC_FORMAT, "text_offsets from 0");
+    blob_refused(device, &blob, VIC_FORMAT, "text_offsets from 0");
     put_i64(&blob, "text_offsets", 0, 0);
     put_i64(&blob, "text_offsets", 20, INT64_MAX);
-    refused(&blob, VIC_FORMAT, "found 0 to 9223372036854775807");
+    blob_refused(device, &blob, VIC_FORMAT, "found 0 to 9223372036854775807");
     blob_free(&blob);
     blob_free(&good);
 }
@@ -407,7 +385,7 @@ static void check_names_a_row_that_is_not_finite(void **state) {
         struct blob blob = blob_copy(&good);
         memcpy(section_bytes(&blob, "rows", &bytes) + (i == 0 ? 0 : bytes - 4), &wrong[i], 4);
         page_seal(&blob);
-        found_by_check(&blob, i == 0 ? "row 0, column 0" : "row 19, column 7");
+        blob_found_by_check(device, &blob, i == 0 ? "row 0, column 0" : "row 19, column 7");
         blob_free(&blob);
     }
     blob_free(&good);
@@ -425,7 +403,7 @@ static void check_names_a_norm_that_is_not_the_rows(void **state) {
             section_bytes(&blob, "norms", &bytes)[rows[i] * 4 + bit / 8] ^= (unsigned char)(1u << bit % 8);
             page_seal(&blob);
             (void)snprintf(says, sizeof says, "for row %zu", rows[i]);
-            found_by_check(&blob, says);
+            blob_found_by_check(device, &blob, says);
             blob_free(&blob);
         }
     blob_free(&good);
@@ -434,14 +412,14 @@ static void check_names_a_norm_that_is_not_the_rows(void **state) {
 /* Rows beyond the first block of a check (65,536 rows) are looked at too, under their own numbers. */
 static void check_reaches_every_block(void **state) {
     (void)state;
-    const struct sample many = {150000, 1, VIC_F32, VIC_COSINE, false, false, NULL, 1};
+    const struct sample many = {150000, 1, VIC_F32, VIC_COSINE, false, false, NULL, 1, 0};
     vic_index_free(sample_build(device, &many, scratch_path("many")));
     struct blob blob = blob_read(scratch_path("many"));
     size_t bytes = 0;
     struct vic_index *index = NULL;
     section_bytes(&blob, "norms", &bytes)[140000 * 4] ^= 1;
     page_seal(&blob);
-    assert_int_equal(open_blob(&blob, 1, &index), VIC_FORMAT);
+    assert_int_equal(blob_open(device, &blob, 1, &index), VIC_FORMAT);
     assert_non_null(strstr(vic_last_error(), "for row 140000"));
     blob_free(&blob);
 }
@@ -498,7 +476,7 @@ static void an_open_with_check_can_be_stopped_at_each_report(void **state) {
 
 static void mapped_rows_are_not_counted_against_the_budget(void **state) {
     (void)state;
-    const struct sample large = {40000, 64, VIC_F32, VIC_COSINE, false, false, NULL, 1};
+    const struct sample large = {40000, 64, VIC_F32, VIC_COSINE, false, false, NULL, 1, 0};
     vic_index_free(sample_build(device, &large, scratch_path("large")));
     struct vic_device_options options = {.size = sizeof options, .name = "cpu", .threads = 1, .host_bytes = 8 << 20};
     struct vic_device *tight = NULL;
