@@ -98,7 +98,7 @@ static enum vic_status host_only(enum vic_place place, const char *name) {
 /* ---- index */
 
 /* Nothing said, none, or a set of planes. */
-static enum vic_status planes_check(int32_t planes) {
+static enum vic_status planes_option_check(int32_t planes) {
     if (planes >= 0 && (planes <= VIC_PLANES_NONE || (planes & ~(VIC_PLANES_8 | VIC_PLANES_4)) == 0)) return VIC_OK;
     return status_fail(VIC_ARGUMENT, "expected planes 0 (open), %d (none) or a sum of %d and %d, found %d", VIC_PLANES_NONE,
                        VIC_PLANES_8, VIC_PLANES_4, planes);
@@ -111,7 +111,7 @@ static enum vic_status build_options_take(const struct vic_build_options *option
         return status_fail(VIC_ARGUMENT, "expected a metric from 1 (dot) to 3 (l2), found %d", (int)resolved->metric);
     if (resolved->dtype && !dtype_valid(resolved->dtype))
         return status_fail(VIC_ARGUMENT, "expected a dtype from 1 (f32) to 5 (u8), found %d", (int)resolved->dtype);
-    return planes_check(resolved->planes);
+    return planes_option_check(resolved->planes);
 }
 
 enum vic_status vic_index_plan(const struct vic_device *device, int64_t rows, int64_t dim,
@@ -161,7 +161,7 @@ enum vic_status vic_index_open(struct vic_device *device, const char *path, cons
     if (status == VIC_OK) status = argument_given(path, "the path of an index file");
     if (status == VIC_OK) status = argument_given(index, "a place for the index");
     if (status == VIC_OK) status = options_take(&resolved, sizeof resolved, options, "vic_open_options");
-    if (status == VIC_OK) status = planes_check(resolved.planes);
+    if (status == VIC_OK) status = planes_option_check(resolved.planes);
     if (status != VIC_OK) return status;
     fpenv caller = fpenv_enter();
     status = index_open(device, path, &resolved, index);

@@ -4,8 +4,6 @@
  * so widening by 2^-30 covers it and the few operations behind it. */
 #include "backend/bound.h"
 
-#include <math.h>
-
 /* One rounding of float32, relative. */
 static const double unit = 0x1p-24;
 static const double wider = 1 + 0x1p-30, narrower = 1 - 0x1p-30;
@@ -16,7 +14,7 @@ static const float norm_most = 0x1p60f;
 /* Largest magnitudes from here up: the inverse of a step is finite. */
 static const float row_least = 0x1p-110f, query_least = 0x1p-100f;
 /* The largest code of a query: 256 * 127 + 127 is the most that a high and a low byte hold. */
-enum { QUERY_CODE_MOST = 32639 };
+enum { TWO_BYTES_MOST = 32639, ONE_BYTE_MOST = 127 };
 
 static float round_above(double value) {
     float nearest = (float)value;
@@ -43,15 +41,16 @@ struct query_sums {
     int64_t high, low;
 };
 
-static struct query_sums query_code(const float *query, int64_t dim, float step, int8_t *high, int8_t *low) {
+static struct query_sums query_code(const float *query, int64_t dim, float step, float most, int8_t *high, int8_t *low) {
     struct query_sums sums = {0};
     float inverse = step > 0 ? 1 / step : 0;
     for (int64_t i = 0; i < dim; i++) {
         float nearest = rintf(query[i] * inverse);
-        nearest = fminf(fmaxf(nearest, -(float)QUERY_CODE_MOST), (float)QUERY_CODE_MOST);
+        nearest = fminf(fmaxf(nearest, -most), most);
         int32_t code = (int32_t)nearest, top = (code + 128 + 65536) / 256 - 256, bottom = code - 256 * top;
         double value = (double)query[i], rest = value - (double)step * code; /* exact product: 24 and 16 bits */
-        high[i] = (int8_t)top, low[i] = (int8_t)bottom;
+        if (high) high[i] = (int8_t)top;                                     /* else it is 0 */
+        low[i] = (int8_t)bottom;
         sums.high += top, sums.low += bottom;
         sums.square += value * value, sums.rest_square += rest * rest;
         sums.high_square += (double)top * top, sums.low_square += (double)bottom * bottom;
@@ -59,15 +58,12 @@ static struct query_sums query_code(const float *query, int64_t dim, float step,
     return sums;
 }
 
-bool bound_query(enum vic_metric metric, const float *query, int64_t dim, float query_norm, int8_t *codes,
+bool bound_query(enum vic_metric metric, const float *query, int64_t dim, float query_norm, int8_t *high, int8_t *low,
                  struct plane_query *out) {
-    int64_t elements = plane_query_elements(dim);
-    int8_t *high = codes, *low = codes + elements;
-    float largest = 0;
+    float largest = 0, most = high ? TWO_BYTES_MOST : ONE_BYTE_MOST;
     for (int64_t i = 0; i < dim; i++) largest = fmaxf(largest, fabsf(query[i]));
-    memset(codes, 0, (size_t)(2 * elements));
-    float step = largest / (float)QUERY_CODE_MOST;
-    struct query_sums sums = query_code(query, dim, step, high, low);
+    float step = largest / most;
+    struct query_sums sums = query_code(query, dim, step, most, high, low);
     double norm = sqrt(sums.square) * wider, rest = sqrt(sums.rest_square) * wider;               /* ||q||, ||f|| */
     double parts = (double)step * (256 * sqrt(sums.high_square) + sqrt(sums.low_square)) * wider; /* G [6] */
     if (norm > (double)norm_most || (largest > 0 && largest < query_least)) return false;

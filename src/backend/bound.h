@@ -11,6 +11,8 @@
 
 #include "base/dtype.h"
 
+#include <math.h>
+
 /* Widths of a code. A row x, divided by its norm for cosine, is scale * (code - offset) + e with ||e|| <= error. */
 enum plane_kind { PLANE_8, PLANE_4, PLANE_COUNT };
 /* Most steps that are tried for a row. */
@@ -40,7 +42,7 @@ static inline int64_t plane_query_elements(int64_t dim) { return (dim + 127) / 1
 /* A query made ready for a plane: q = step * (256 high + low) + f, and the constants of
  *     upper = step * approx + alpha error + norm (kappa norm + beta) + gamma. */
 struct plane_query {
-    const int8_t *high, *low;                              /* plane_query_elements(dim) of them */
+    const int8_t *high, *low; /* high NULL: nothing but low. Scans want plane_query_elements(dim), zeros behind dim */
     int32_t bias_high[PLANE_COUNT], bias_low[PLANE_COUNT]; /* offset times the sum of the codes */
     float step, alpha, beta, gamma, kappa;
     /* For the threshold. */
@@ -62,10 +64,16 @@ float bound_error(double square_sum, float divisor);
 
 /* ---- queries */
 
-/* Codes and constants for a prepared (for cosine: scaled) query. codes: 2 * plane_query_elements(dim) bytes. query_norm:
- * cosine only. False: the query is outside what the bound covers, and nothing may be discarded. */
-bool bound_query(enum vic_metric metric, const float *query, int64_t dim, float query_norm, int8_t *codes,
+/* Codes and constants for a prepared (for cosine: scaled) query. high and low: dim bytes each; high NULL: codes of 8 bits,
+ * all in low, for batches that the arithmetic units limit. query_norm: cosine only. False: the query is outside what the
+ * bound covers, and nothing may be discarded. */
+bool bound_query(enum vic_metric metric, const float *query, int64_t dim, float query_norm, int8_t *high, int8_t *low,
                  struct plane_query *out);
+/* The order of operations that every kernel keeps (backend/cpu/kernels.h): one row's `upper` from m = 256 A + B. */
+static inline float bound_upper(const struct plane_query *query, float m, float scale, float error, float norm) {
+    float slack = fmaf(query->alpha, error, fmaf(norm, fmaf(query->kappa, norm, query->beta), query->gamma));
+    return fmaf(m * scale, query->step, slack);
+}
 /* Every row whose canonical score is at least as good as `score` has upper >= this. -inf: any row may. */
 float bound_threshold(const struct plane_query *query, float score);
 

@@ -6,6 +6,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
 struct backend *coded_backend(const char *kernels, int threads) {
     struct backend *backend = NULL;
     if (kernels) (void)setenv("VICINAL_KERNELS", kernels, 1);
@@ -37,16 +43,23 @@ void coded_make(struct backend *backend, enum vic_metric metric, const float *va
     }
     coded->rows.plane_norms = metric == VIC_COSINE ? NULL : &coded->plane_norm;
     coded->query = take((size_t)dim * sizeof *coded->query);
-    coded->query_codes = take((size_t)(2 * plane_query_elements(dim)));
+    size_t elements = (size_t)plane_query_elements(dim);
+    coded->query_codes = take(2 * elements);
+    memset(coded->query_codes, 0, 2 * elements);
     memcpy(coded->query, query, (size_t)dim * sizeof *query);
     float query_norm = metric == VIC_COSINE ? fabsf(vector_norm(&backend->kernels, coded->query, dim, coded->query)) : 0;
-    coded->bounded = bound_query(metric, coded->query, dim, query_norm, coded->query_codes, &coded->constants);
+    coded->batch_codes = take((size_t)dim);
+    bool one_byte = bound_query(metric, coded->query, dim, query_norm, NULL, coded->batch_codes, &coded->batch_constants);
+    coded->bounded = bound_query(metric, coded->query, dim, query_norm, coded->query_codes, coded->query_codes + elements,
+                                 &coded->constants);
+    assert_true(one_byte == coded->bounded);
 }
 
 void coded_free(struct coded *coded) {
     for (int kind = 0; kind < PLANE_COUNT; kind++) free(coded->codes[kind]);
     free(coded->query);
     free(coded->query_codes);
+    free(coded->batch_codes);
 }
 
 float coded_upper(struct backend *backend, const struct coded *coded, enum plane_kind kind) {
@@ -56,8 +69,18 @@ float coded_upper(struct backend *backend, const struct coded *coded, enum plane
     return upper;
 }
 
-double coded_value(const struct coded *coded, enum plane_kind kind, int64_t i) {
+/* The signed code of dimension i. */
+static int32_t coded_code(const struct coded *coded, enum plane_kind kind, int64_t i) {
     int32_t byte = coded->codes[kind][plane_byte(kind, i)];
-    int32_t code = kind == PLANE_8 ? byte : byte >> plane_shift(kind, i) & 15;
-    return (double)coded->scale[kind] * (code - plane_offset(kind));
+    return (kind == PLANE_8 ? byte : byte >> plane_shift(kind, i) & 15) - plane_offset(kind);
+}
+
+float coded_batch_upper(const struct coded *coded, enum plane_kind kind) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < coded->rows.dim; i++) sum += coded_code(coded, kind, i) * coded->batch_codes[i];
+    return bound_upper(&coded->batch_constants, (float)sum, coded->scale[kind], coded->error[kind], coded->plane_norm);
+}
+
+double coded_value(const struct coded *coded, enum plane_kind kind, int64_t i) {
+    return (double)coded->scale[kind] * coded_code(coded, kind, i);
 }

@@ -13,6 +13,8 @@ struct coded {
     float *query; /* as a search prepares it: scaled for cosine when needed */
     int8_t *query_codes;
     struct plane_query constants;
+    int8_t *batch_codes; /* the same with codes of one byte, as batches have them */
+    struct plane_query batch_constants;
     bool bounded; /* whether bound_query covers the query */
 };
 
@@ -24,6 +26,8 @@ void coded_make(struct backend *backend, enum vic_metric metric, const float *va
 void coded_free(struct coded *coded);
 /* What the table's kernel computes for the row. */
 float coded_upper(struct backend *backend, const struct coded *coded, enum plane_kind kind);
+/* What a batch computes. */
+float coded_batch_upper(const struct coded *coded, enum plane_kind kind);
 /* The value that a code stands for, in double, for dimension i. */
 double coded_value(const struct coded *coded, enum plane_kind kind, int64_t i);
 

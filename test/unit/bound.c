@@ -29,17 +29,25 @@ static int backend_stop(void **state) {
 }
 
 /* How far above its threshold the row is, in units of what the bound allows; below zero is a wrong answer. */
-static double gap_of(const struct coded *coded, enum plane_kind kind) {
-    if (!coded->bounded) return INFINITY;
-    struct data data = {(void *)(uintptr_t)coded->rows.data, 1, coded->rows.dim, VIC_F32, coded->rows.metric, NULL};
-    float score = oracle_score(&data, 0, coded->query, VIC_F32), upper = coded_upper(backend, coded, kind);
-    float least = bound_threshold(&coded->constants, score);
+static double gap_with(const struct coded *coded, enum plane_kind kind, const struct plane_query *constants, float score,
+                       float upper) {
+    float least = bound_threshold(constants, score);
     if (least == -INFINITY || upper == INFINITY) return INFINITY;
     if (!(upper >= least))
         fail_msg("metric %s, plane %d, dim %d: a row with score %a has upper %a below the threshold %a",
                  vic_metric_name(coded->rows.metric), kind, (int)coded->rows.dim, (double)score, (double)upper, (double)least);
-    double allowed = (double)coded->constants.alpha * (double)coded->error[kind] + (double)coded->constants.gamma + 1e-300;
+    double allowed = (double)constants->alpha * (double)coded->error[kind] + (double)constants->gamma + 1e-300;
     return ((double)upper - (double)least) / allowed;
+}
+
+/* The smaller gap of one query alone and of a batch. */
+static double gap_of(const struct coded *coded, enum plane_kind kind) {
+    if (!coded->bounded) return INFINITY;
+    struct data data = {(void *)(uintptr_t)coded->rows.data, 1, coded->rows.dim, VIC_F32, coded->rows.metric, NULL};
+    float score = oracle_score(&data, 0, coded->query, VIC_F32);
+    double alone = gap_with(coded, kind, &coded->constants, score, coded_upper(backend, coded, kind));
+    double batch = gap_with(coded, kind, &coded->batch_constants, score, coded_batch_upper(coded, kind));
+    return alone < batch ? alone : batch;
 }
 
 static double gap_at(enum vic_metric metric, enum plane_kind kind, const float *values, const float *query, int64_t dim) {
@@ -196,13 +204,13 @@ static void thresholds_are_open_where_nothing_can_be_said(void **state) {
     float query[4] = {1, 2, 3, 4};
     int8_t codes[2 * 128];
     struct plane_query constants;
-    assert_true(bound_query(VIC_COSINE, query, 4, sqrtf(30), codes, &constants));
+    assert_true(bound_query(VIC_COSINE, query, 4, sqrtf(30), codes, codes + 128, &constants));
     assert_true(bound_threshold(&constants, -1) == -INFINITY); /* the clamp lifts lower quotients to -1 */
     assert_true(bound_threshold(&constants, -INFINITY) == -INFINITY);
     assert_true(bound_threshold(&constants, 1) <= sqrtf(30) && bound_threshold(&constants, 1) > 5.47f);
-    assert_true(bound_query(VIC_DOT, query, 4, 0, codes, &constants));
+    assert_true(bound_query(VIC_DOT, query, 4, 0, codes, codes + 128, &constants));
     assert_true(bound_threshold(&constants, 7.25f) == 7.25f);
-    assert_true(bound_query(VIC_L2, query, 4, 0, codes, &constants));
+    assert_true(bound_query(VIC_L2, query, 4, 0, codes, codes + 128, &constants));
     assert_true(bound_threshold(&constants, INFINITY) == -INFINITY);
     assert_true(bound_threshold(&constants, 0) <= 15 && bound_threshold(&constants, 0) > 14.9999f);
 }
@@ -212,10 +220,10 @@ static void queries_beyond_the_range_are_refused(void **state) {
     float huge[2] = {0x1p60f, 1}, tiny[2] = {0x1p-101f, 0}, zero[2] = {0, 0}, most[2] = {0x1p59f, 0};
     int8_t codes[2 * 128];
     struct plane_query constants;
-    assert_false(bound_query(VIC_DOT, huge, 2, 0, codes, &constants));
-    assert_false(bound_query(VIC_DOT, tiny, 2, 0, codes, &constants));
-    assert_true(bound_query(VIC_DOT, zero, 2, 0, codes, &constants));
-    assert_true(bound_query(VIC_DOT, most, 2, 0, codes, &constants));
+    assert_false(bound_query(VIC_DOT, huge, 2, 0, codes, codes + 128, &constants));
+    assert_false(bound_query(VIC_DOT, tiny, 2, 0, codes, codes + 128, &constants));
+    assert_true(bound_query(VIC_DOT, zero, 2, 0, codes, codes + 128, &constants));
+    assert_true(bound_query(VIC_DOT, most, 2, 0, codes, codes + 128, &constants));
 }
 
 /* high and low bytes put the query's code together again, and its rest is half a step and what rounding adds. */
@@ -223,11 +231,11 @@ static void query_codes_are_whole(void **state) {
     (void)state;
     struct random random = test_random(5);
     float query[130];
-    int8_t codes[2 * 256];
+    int8_t codes[2 * 256] = {0};
     struct plane_query constants;
     for (int trial = 0; trial < 2000; trial++) {
         for (int i = 0; i < 130; i++) query[i] = random_normal(&random);
-        assert_true(bound_query(VIC_DOT, query, 130, 0, codes, &constants));
+        assert_true(bound_query(VIC_DOT, query, 130, 0, codes, codes + 256, &constants));
         int64_t high = 0, low = 0;
         for (int i = 0; i < 130; i++) {
             double value = (double)constants.step * (256 * constants.high[i] + constants.low[i]);

@@ -36,9 +36,10 @@ static void scans_check(enum plane_kind kind, int64_t n, int64_t dim, struct ran
     upper = guarded_take((size_t)n * sizeof(float), PLACE_END);
     float *expected = take((size_t)n * sizeof(float)), *query = take((size_t)dim * sizeof(float));
     int8_t *query_codes = take((size_t)(2 * elements));
+    memset(query_codes, 0, (size_t)(2 * elements));
     struct plane_query constants;
     for (int64_t i = 0; i < dim; i++) query[i] = extreme ? 1 : random_normal(random);
-    assert_true(bound_query(VIC_L2, query, dim, 0, query_codes, &constants));
+    assert_true(bound_query(VIC_L2, query, dim, 0, query_codes, query_codes + elements, &constants));
     for (int64_t i = 0; i < n * stride; i++)
         ((uint8_t *)codes.data)[i] = extreme ? (i / stride % 2 ? 255 : 0) : (uint8_t)random_next(random);
     for (int i = 0; i < 3; i++)
@@ -87,7 +88,7 @@ static void sums_at_the_edge_of_32_bits_are_exact(void **state) {
     for (int sign = -1; sign <= 1; sign += 2) {
         for (int i = 0; i < DIM; i++) query[i] = (float)sign;
         memset(row, 0, DIM); /* code -128 in every place */
-        assert_true(bound_query(VIC_DOT, query, DIM, 0, codes, &constants));
+        assert_true(bound_query(VIC_DOT, query, DIM, 0, codes, codes + DIM, &constants));
         struct plane plane = {row, DIM, &scale, &error};
         for (int t = 0; tables[t]; t++) {
             tables[t]->scan[PLANE_8](&plane, NULL, 0, 1, DIM, &constants, &upper);
@@ -96,6 +97,49 @@ static void sums_at_the_edge_of_32_bits_are_exact(void **state) {
         }
     }
     free(query), free(codes), free(row);
+    test_done();
+}
+
+/* Batches: decoded rows against the layout's own words, and the test of the bound against its definition. */
+static void decode_and_reach_check(enum plane_kind kind, int64_t n, int64_t dim, struct random *random) {
+    int64_t stride = plane_stride(kind, dim);
+    struct guarded codes = guarded_take((size_t)stride, PLACE_END), row = guarded_take((size_t)dim, PLACE_END);
+    for (int64_t i = 0; i < stride; i++) ((uint8_t *)codes.data)[i] = (uint8_t)random_next(random);
+    for (int t = 0; tables[t]; t++) {
+        tables[t]->decode[kind](codes.data, dim, row.data);
+        for (int64_t i = 0; i < dim; i++) {
+            int32_t byte = ((uint8_t *)codes.data)[plane_byte(kind, i)];
+            int32_t code = kind == PLANE_8 ? byte : byte >> plane_shift(kind, i) & 15;
+            assert_int_equal(((int8_t *)row.data)[i], code - plane_offset(kind));
+        }
+    }
+    struct guarded numbers[4];
+    for (int i = 0; i < 4; i++) {
+        numbers[i] = guarded_take((size_t)n * sizeof(float), PLACE_END);
+        for (int64_t j = 0; j < n; j++) ((float *)numbers[i].data)[j] = random_normal(random);
+    }
+    if (n > 3) ((float *)numbers[2].data)[2] = NAN; /* only a damaged file has that: it counts as reached */
+    struct plane plane = {codes.data, stride, numbers[1].data, numbers[2].data};
+    struct plane_query query = {.step = 0.5f, .alpha = 0.25f, .beta = 0.125f, .gamma = 0.01f, .kappa = -0.5f};
+    const float *sums = numbers[0].data, *scale = numbers[1].data, *error = numbers[2].data, *norms = numbers[3].data;
+    for (int t = 0; tables[t]; t++)
+        for (int with_norms = 0; with_norms <= 1; with_norms++) {
+            uint64_t right = 0;
+            for (int64_t i = 0; i < n; i++)
+                if (!(bound_upper(&query, sums[i], scale[i], error[i], with_norms ? norms[i] : 0) < 0.1f))
+                    right |= UINT64_C(1) << i;
+            uint64_t found = tables[t]->reach(sums, &plane, with_norms ? norms : NULL, 0, n, &query, 0.1f);
+            assert_true(found == right);
+        }
+    for (int i = 0; i < 4; i++) guarded_give(&numbers[i]);
+    guarded_give(&codes), guarded_give(&row);
+}
+
+static void decoding_and_the_test_of_the_bound_are_as_defined(void **state) {
+    (void)state;
+    struct random random = test_random(5);
+    for (int kind = 0; kind < PLANE_COUNT; kind++)
+        for (int64_t n = 1; n <= 64; n++) decode_and_reach_check((enum plane_kind)kind, n, dims[n % COUNT(dims)], &random);
     test_done();
 }
 
@@ -237,6 +281,7 @@ int main(void) {
         cmocka_unit_test_teardown(every_scan_equals_the_reference, test_tell),
         cmocka_unit_test_teardown(sums_at_the_edge_of_32_bits_are_exact, test_tell),
         cmocka_unit_test(every_coder_equals_the_reference),
+        cmocka_unit_test_teardown(decoding_and_the_test_of_the_bound_are_as_defined, test_tell),
         cmocka_unit_test_teardown(codes_are_the_same_for_every_table_and_thread_count, test_tell),
         cmocka_unit_test_teardown(places_move_rows_and_change_nothing, test_tell),
         cmocka_unit_test(rows_that_no_plane_can_bound_are_marked),

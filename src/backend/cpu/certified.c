@@ -108,12 +108,17 @@ static bool threshold_find(struct certified *job) {
     return true;
 }
 
+enum plane_kind plane_choose(const struct rows *rows, const struct search_call *call) {
+    if (rows->planes[call->plane].codes) return call->plane;
+    return call->plane == PLANE_8 ? PLANE_4 : PLANE_8;
+}
+
 /* Whether the call, its workspace and this query are such that a plane may be used; fills the job. */
 static enum vic_fallback certified_start(struct certified *job, struct resident *resident, struct workspace *workspace,
                                          const struct search_call *call, int64_t j) {
     const struct rows *rows = &resident->rows;
     const struct layout *layout = &resident->layout;
-    job->kind = rows->planes[PLANE_4].codes && (call->plane != PLANE_8 || !rows->planes[PLANE_8].codes) ? PLANE_4 : PLANE_8;
+    job->kind = plane_choose(rows, call);
     job->plane = &rows->planes[job->kind];
     job->keep = call->k < rows->n ? call->k : rows->n;
     job->seeds = 2 * job->keep + 16;
@@ -123,8 +128,12 @@ static enum vic_fallback certified_start(struct certified *job, struct resident 
         return VIC_FALLBACK_K;
     queries_prepare(resident, workspace, call->queries, j, 1, false);
     job->scan = scan_start(resident, workspace, call);
-    bool bounded = bound_query(rows->metric, workspace->queries, rows->dim,
-                               rows->metric == VIC_COSINE ? workspace->query_norms[0] : 0, workspace->query_codes, &job->query);
+    int64_t elements = plane_query_elements(rows->dim);
+    int8_t *codes = workspace->query_codes;
+    memset(codes, 0, (size_t)(2 * elements));
+    bool bounded =
+        bound_query(rows->metric, workspace->queries, rows->dim, rows->metric == VIC_COSINE ? workspace->query_norms[0] : 0,
+                    codes, codes + elements, &job->query);
     if (!bounded) return VIC_FALLBACK_QUERY;
     int64_t fair = rows->n / (4 * layout->threads) + 64;
     job->part_rows = part_bytes / job->plane->stride_bytes & ~INT64_C(63);

@@ -30,6 +30,8 @@ struct scratch {
     uint32_t *positions; /* as many */
     float *row;          /* dim: a row scaled or converted */
     void *packed_rows;   /* one row tile; NULL when dim is too large for tiles */
+    int8_t *decoded;     /* with planes: the codes of a row tile, and the same packed */
+    void *packed_codes;
 };
 
 struct workspace {
@@ -43,6 +45,9 @@ struct workspace {
     float *upper;         /* one a row */
     uint32_t *candidates; /* candidates_count rows */
     int8_t *query_codes;
+    struct plane_query *plane_queries; /* of a batch: one a query, the codes packed for tiles, and the largest threshold */
+    void *packed_query_codes;          /* that a worker has found for a query, as an order */
+    _Atomic uint32_t *reached;
     struct scratch own;
 };
 
@@ -58,6 +63,8 @@ struct layout {
     uint64_t queries_bytes, packed_queries_bytes, row_bytes, packed_rows_bytes;
     uint64_t scratch_bytes, workspace_bytes, select_bytes, total_bytes;
     bool tiles; /* whether the tile kernels can be used at this dim */
+    bool plane_tiles;
+    uint64_t query_codes_bytes, packed_query_codes_bytes, decoded_bytes, packed_codes_bytes;
 };
 
 struct resident {
@@ -155,6 +162,13 @@ void keys_write(const struct rows *rows, const struct vic_hits *hits, int64_t j,
 /* ---- certified.c: the k best with the help of a plane. Why not, when hits were not written. */
 enum vic_fallback certified_search(struct resident *resident, struct workspace *workspace, const struct search_call *call,
                                    int64_t j, const struct vic_hits *hits);
+/* The plane that a call is to use, one that is there. */
+enum plane_kind plane_choose(const struct rows *rows, const struct search_call *call);
+/* ---- certified_batch.c: the same for a block of queries. decided[i]: hits of query first + i were written. */
+/* Queries that one block may have; 0: k is too large for batches. */
+int64_t certified_block(const struct resident *resident, const struct search_call *call);
+enum vic_fallback certified_batch(struct resident *resident, struct workspace *workspace, const struct search_call *call,
+                                  int64_t first, int64_t count, const struct vic_hits *hits, bool *decided);
 /* Sorted keys to query j's slots of the caller's arrays; the rest of the k slots become unused ones. */
 void hits_write(const struct rows *rows, const struct vic_hits *hits, int64_t j, int64_t k, const uint64_t *keys,
                 int64_t count);

@@ -50,6 +50,11 @@ struct plane_kernels {
      * and the sum of squares of what they leave over, fma(-step, code, value) in double: 16 sums by dimension mod 16, then
      * the halving tree. codes NULL: only the sum. */
     double (*code[PLANE_COUNT])(const float *values, int64_t dim, double step, float inverse, uint8_t *codes);
+    /* For batches: code - offset of one row, dim of them, in order. */
+    void (*decode[PLANE_COUNT])(const uint8_t *codes, int64_t dim, int8_t *row);
+    /* Bit i: row first + i, i < n <= 64, has an `upper` of at least `least` (or NaN), with sums[i] for m. */
+    uint64_t (*reach)(const float *sums, const struct plane *plane, const float *norms, int64_t first, int64_t n,
+                      const struct plane_query *query, float least);
 };
 
 struct kernels {

@@ -21,15 +21,12 @@ static inline __m512i sum_each(__m512i v[16]) {
     return _mm512_add_epi32(_mm512_shuffle_i32x4(x, y, 0x88), _mm512_shuffle_i32x4(x, y, 0xdd));
 }
 
-/* upper of 8 rows from their sums (high parts, then low parts), the order of kernels.h. */
-static inline __m256 upper_of(__m512i sums, __m256 scale, __m256 error, __m256 norm, const struct plane_query *query) {
-    __m256 slope = _mm256_fmadd_ps(_mm256_set1_ps(query->kappa), norm, _mm256_set1_ps(query->beta));
-    __m256 slack = _mm256_fmadd_ps(norm, slope, _mm256_set1_ps(query->gamma));
-    slack = _mm256_fmadd_ps(_mm256_set1_ps(query->alpha), error, slack);
-    __m256 high = _mm256_cvtepi32_ps(_mm512_castsi512_si256(sums)),
-           low = _mm256_cvtepi32_ps(_mm512_extracti64x4_epi64(sums, 1));
-    __m256 sum = _mm256_fmadd_ps(_mm256_set1_ps(256.0f), high, low);
-    return _mm256_fmadd_ps(_mm256_mul_ps(sum, scale), _mm256_set1_ps(query->step), slack);
+/* upper of 16 rows, the order of kernels.h. */
+static inline __m512 upper_of(__m512 sum, __m512 scale, __m512 error, __m512 norm, const struct plane_query *query) {
+    __m512 slope = _mm512_fmadd_ps(_mm512_set1_ps(query->kappa), norm, _mm512_set1_ps(query->beta));
+    __m512 slack = _mm512_fmadd_ps(norm, slope, _mm512_set1_ps(query->gamma));
+    slack = _mm512_fmadd_ps(_mm512_set1_ps(query->alpha), error, slack);
+    return _mm512_fmadd_ps(_mm512_mul_ps(sum, scale), _mm512_set1_ps(query->step), slack);
 }
 
 /* One line of a row against the query, onto its two sums. */
@@ -54,7 +51,7 @@ static inline __attribute__((always_inline)) void scan(enum plane_kind kind, con
     int64_t stride = plane->stride_bytes, width = kind == PLANE_8 ? 64 : 128;
     __m512i bias = _mm512_inserti64x4(_mm512_set1_epi32(query->bias_high[kind]), _mm256_set1_epi32(query->bias_low[kind]), 1);
     for (int64_t i = 0; i < n; i += ROWS) {
-        __mmask8 real = (__mmask8)(n - i < ROWS ? (1u << (n - i)) - 1 : 0xffu);
+        __mmask16 real = (__mmask16)(n - i < ROWS ? (1u << (n - i)) - 1 : 0xffu);
         const uint8_t *rows[ROWS]; /* behind the last row: that one again, and nothing is stored */
         __m512i sums[2 * ROWS];
         for (int r = 0; r < ROWS; r++) {
@@ -69,10 +66,12 @@ static inline __attribute__((always_inline)) void scan(enum plane_kind kind, con
             }
         }
         int64_t row = first + i;
-        __m256 norm = norms ? _mm256_maskz_loadu_ps(real, norms + row) : _mm256_setzero_ps();
-        __m256 result = upper_of(_mm512_sub_epi32(sum_each(sums), bias), _mm256_maskz_loadu_ps(real, plane->scale + row),
-                                 _mm256_maskz_loadu_ps(real, plane->error + row), norm, query);
-        _mm256_mask_storeu_ps(upper + i, real, result);
+        __m512 parts = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum_each(sums), bias)); /* 8 high sums, 8 low ones */
+        __m512 sum = _mm512_fmadd_ps(_mm512_set1_ps(256.0f), parts, _mm512_shuffle_f32x4(parts, parts, 0x4e));
+        __m512 norm = norms ? _mm512_maskz_loadu_ps(real, norms + row) : _mm512_setzero_ps();
+        __m512 result = upper_of(sum, _mm512_maskz_loadu_ps(real, plane->scale + row),
+                                 _mm512_maskz_loadu_ps(real, plane->error + row), norm, query);
+        _mm512_mask_storeu_ps(upper + i, real, result);
     }
 }
 
@@ -123,5 +122,23 @@ static double code4(const float *values, int64_t dim, double step, float inverse
     return code(PLANE_4, values, dim, step, inverse, codes);
 }
 
-const struct plane_kernels plane_kernels_avx512vnni = {.scan = {scan8, scan4}, .code = {code8, code4}};
+static uint64_t reach(const float *sums, const struct plane *plane, const float *norms, int64_t first, int64_t n,
+                      const struct plane_query *query, float least) {
+    uint64_t rows = 0;
+    for (int64_t i = 0; i < n; i += 16) {
+        __mmask16 real = (__mmask16)(n - i < 16 ? (1u << (n - i)) - 1 : 0xffffu);
+        __m512 norm = norms ? _mm512_maskz_loadu_ps(real, norms + first + i) : _mm512_setzero_ps();
+        __m512 upper = upper_of(_mm512_maskz_loadu_ps(real, sums + i), _mm512_maskz_loadu_ps(real, plane->scale + first + i),
+                                _mm512_maskz_loadu_ps(real, plane->error + first + i), norm, query);
+        rows |= (uint64_t)_mm512_mask_cmp_ps_mask(real, upper, _mm512_set1_ps(least), _CMP_NLT_UQ) << i;
+    }
+    return rows;
+}
+
+/* A row of codes is read from memory once a batch; wider registers would change nothing. */
+static void decode8(const uint8_t *codes, int64_t dim, int8_t *row) { plane_kernels_avx2.decode[PLANE_8](codes, dim, row); }
+static void decode4(const uint8_t *codes, int64_t dim, int8_t *row) { plane_kernels_avx2.decode[PLANE_4](codes, dim, row); }
+
+const struct plane_kernels plane_kernels_avx512vnni = {
+    .scan = {scan8, scan4}, .code = {code8, code4}, .decode = {decode8, decode4}, .reach = reach};
 #endif

@@ -1,7 +1,16 @@
 /* Planes, the reference: what the kernels of kernels.h say, dimension by dimension. */
 #include "backend/cpu/plane.h"
 
-#include <math.h>
+static float upper_of(float sum, const struct plane *plane, const float *norms, int64_t row, const struct plane_query *query) {
+    return bound_upper(query, sum, plane->scale[row], plane->error[row], norms ? norms[row] : 0);
+}
+
+static uint64_t reach(const float *sums, const struct plane *plane, const float *norms, int64_t first, int64_t n,
+                      const struct plane_query *query, float least) {
+    uint64_t rows = 0;
+    for (int64_t i = 0; i < n; i++) rows |= (uint64_t) !(upper_of(sums[i], plane, norms, first + i, query) < least) << i;
+    return rows;
+}
 
 /* Sums run modulo 2^32; the true ones fit 31 bits (docs/certified.md), so nothing is lost on the way. */
 static void scan(enum plane_kind kind, const struct plane *plane, const float *norms, int64_t first, int64_t n, int64_t dim,
@@ -15,10 +24,7 @@ static void scan(enum plane_kind kind, const struct plane *plane, const float *n
             high += (uint32_t)(code * query->high[i]);
             low += (uint32_t)(code * query->low[i]);
         }
-        float norm = norms ? norms[row] : 0;
-        float slack = fmaf(query->alpha, plane->error[row], fmaf(norm, fmaf(query->kappa, norm, query->beta), query->gamma));
-        float sum = fmaf(256.0f, (float)(int32_t)high, (float)(int32_t)low);
-        upper[row - first] = fmaf(sum * plane->scale[row], query->step, slack);
+        upper[row - first] = upper_of(fmaf(256.0f, (float)(int32_t)high, (float)(int32_t)low), plane, norms, row, query);
     }
 }
 
@@ -58,4 +64,12 @@ static double code4(const float *values, int64_t dim, double step, float inverse
     return code(PLANE_4, values, dim, step, inverse, codes);
 }
 
-const struct plane_kernels plane_kernels_scalar = {.scan = {scan8, scan4}, .code = {code8, code4}};
+static void decode8(const uint8_t *codes, int64_t dim, int8_t *row) {
+    for (int64_t i = 0; i < dim; i++) row[i] = (int8_t)(codes[i] - 128);
+}
+static void decode4(const uint8_t *codes, int64_t dim, int8_t *row) {
+    for (int64_t i = 0; i < dim; i++) row[i] = (int8_t)((codes[plane_byte(PLANE_4, i)] >> plane_shift(PLANE_4, i) & 15) - 8);
+}
+
+const struct plane_kernels plane_kernels_scalar = {
+    .scan = {scan8, scan4}, .code = {code8, code4}, .decode = {decode8, decode4}, .reach = reach};

@@ -185,21 +185,47 @@ static enum vic_status plain_some(struct resident *resident, struct workspace *w
     return plain_search(resident, workspace, &part, &some);
 }
 
-/* With planes, query by query; a query that the plane cannot decide is scanned. When that happens to more than every eighth
- * one, the data are not such that planes help, and the rest of the batch is scanned together. */
+/* Queries from which a batch on planes is faster than one after another: below, decoding rows costs more than it saves. */
+enum { BATCH_QUERIES = 8 };
+
+/* Queries [first, first + count) with planes, those that the planes do not decide by a scan. */
+static enum vic_status coded_block(struct resident *resident, struct workspace *workspace, const struct search_call *call,
+                                   int64_t first, int64_t count, const struct vic_hits *hits) {
+    struct vic_search_stats *stats = call->stats;
+    bool decided[QUERIES_MAX] = {false};
+    enum vic_status status = VIC_OK;
+    enum vic_fallback why = count < BATCH_QUERIES ? certified_search(resident, workspace, call, first, hits)
+                                                  : certified_batch(resident, workspace, call, first, count, hits, decided);
+    if (count < BATCH_QUERIES) decided[0] = why == VIC_FALLBACK_NONE;
+    for (int64_t j = 0, end; status == VIC_OK && j < count; j = end) {
+        end = j + 1;
+        if (decided[j]) continue;
+        while (end < count && !decided[end]) end++;
+        status = plain_some(resident, workspace, call, first + j, end - j, hits);
+        stats->fallback = why;
+        stats->fallbacks += end - j;
+    }
+    return status;
+}
+
+/* Few queries go one by one, many in blocks. When planes fail more than every eighth query the data are not such that they
+ * help, and the rest of the call is scanned. */
 static enum vic_status coded_search(struct resident *resident, struct workspace *workspace, const struct search_call *call,
                                     const struct vic_hits *hits) {
     struct vic_search_stats *stats = call->stats;
     enum vic_status status = VIC_OK;
-    int64_t nq = call->queries->rows;
-    for (int64_t j = 0; status == VIC_OK && j < nq; j++) {
-        enum vic_fallback why = certified_search(resident, workspace, call, j, hits);
-        if (why == VIC_FALLBACK_NONE) continue;
-        int64_t count = stats->fallbacks > j / 8 ? nq - j : 1;
-        status = plain_some(resident, workspace, call, j, count, hits);
-        stats->fallback = why;
-        stats->fallbacks += count;
-        j += count - 1;
+    int64_t nq = call->queries->rows, block = nq < BATCH_QUERIES ? 1 : certified_block(resident, call);
+    if (block < BATCH_QUERIES) block = 1;
+    for (int64_t first = 0, count; status == VIC_OK && first < nq; first += count) {
+        count = nq - first < block ? nq - first : block;
+        if (count < BATCH_QUERIES) count = 1;
+        if (stats->fallbacks > first / 8) {
+            count = nq - first;
+            status = plain_some(resident, workspace, call, first, count, hits);
+            stats->fallbacks += count;
+        } else {
+            status = coded_block(resident, workspace, call, first, count, hits);
+        }
     }
     if (stats->fallbacks < nq) stats->path = VIC_PATH_CERTIFIED;
     return status;

@@ -35,15 +35,39 @@ static void layout_tiles(const struct backend *backend, const struct rows *shape
     if (!layout->tiles) layout->packed_rows_bytes = layout->packed_queries_bytes = 0;
 }
 
-/* A quarter of the rows or more left by a plane cost as much as a scan of all. */
-static void layout_planes(const struct rows *shape, struct layout *layout) {
+/* Batches on planes: rows and queries as signed bytes through the exact tiles of int8. */
+static void layout_plane_tiles(const struct backend *backend, int64_t dim, struct layout *layout) {
+    const struct tile_kernel *tile = backend->kernels.tile_exact[VIC_I8][OP_DOT];
+    int64_t groups = (layout->queries_count + tile->query_tile - 1) / tile->query_tile;
+    int64_t scores = groups * tile->query_tile * GROUP_ROWS;
+    layout->plane_tiles = tile->row_tile_bytes(dim) <= tile_bytes_max && layout->queries_count >= tile->query_tile &&
+                          GROUP_ROWS % tile->row_tile == 0;
+    if (!layout->plane_tiles) return;
+    if (scores > layout->scores_count) layout->scores_count = scores;
+    layout->query_codes_bytes = round_up((uint64_t)(layout->queries_count * dim), 64);
+    layout->packed_query_codes_bytes = (uint64_t)(groups * tile->query_group_bytes(dim));
+    layout->decoded_bytes = round_up((uint64_t)(tile->row_tile * dim), 64);
+    layout->packed_codes_bytes = (uint64_t)tile->row_tile_bytes(dim);
+}
+
+/* What planes add. Eighth of the rows or more left by a plane are a scan's work. */
+static void layout_planes(const struct backend *backend, const struct rows *shape, struct layout *layout) {
     bool coded = false;
     for (int kind = 0; kind < PLANE_COUNT; kind++) coded = coded || shape->planes[kind].stride_bytes > 0;
     if (!coded) return;
     layout->candidates_count = shape->n / 8 + 64;
-    layout->workspace_bytes += round_up((uint64_t)shape->n * sizeof(float), 64) +
-                               round_up((uint64_t)layout->candidates_count * sizeof(uint32_t), 64) +
-                               (uint64_t)(2 * plane_query_elements(shape->dim));
+    layout_plane_tiles(backend, shape->dim, layout);
+    uint64_t one_query = (uint64_t)(2 * plane_query_elements(shape->dim));
+    if (one_query > layout->query_codes_bytes) layout->query_codes_bytes = one_query;
+}
+
+static uint64_t planes_workspace_bytes(const struct rows *shape, const struct layout *layout) {
+    if (layout->candidates_count == 0) return 0;
+    uint64_t queries = (uint64_t)layout->queries_count;
+    return round_up((uint64_t)shape->n * sizeof(float), 64) +
+           round_up((uint64_t)layout->candidates_count * sizeof(uint32_t), 64) + layout->query_codes_bytes +
+           layout->packed_query_codes_bytes + round_up(queries * sizeof(struct plane_query), 64) +
+           round_up(queries * sizeof(uint32_t), 64);
 }
 
 struct layout layout_plan(const struct backend *backend, const struct rows *shape) {
@@ -57,13 +81,15 @@ struct layout layout_plan(const struct backend *backend, const struct rows *shap
     layout.tops_count = layout.queries_count * layout.threads;
     layout.scores_count = layout.chunk_rows;
     layout_tiles(backend, shape, &layout);
+    layout_planes(backend, shape, &layout);
     layout.queries_bytes = round_up((uint64_t)(layout.queries_count * shape->dim * 4), 64);
     layout.row_bytes = round_up((uint64_t)shape->dim * 4, 64);
-    layout.scratch_bytes = round_up((uint64_t)layout.scores_count * 8, 64) + layout.row_bytes + layout.packed_rows_bytes;
+    layout.scratch_bytes = round_up((uint64_t)layout.scores_count * 8, 64) + layout.row_bytes + layout.packed_rows_bytes +
+                           layout.decoded_bytes + layout.packed_codes_bytes;
     layout.workspace_bytes = layout.queries_bytes + layout.packed_queries_bytes +
                              round_up((uint64_t)layout.queries_count * 4, 64) + (uint64_t)layout.keys_count * 8 +
-                             round_up((uint64_t)layout.tops_count * sizeof(struct topk), 64) + layout.scratch_bytes;
-    layout_planes(shape, &layout);
+                             round_up((uint64_t)layout.tops_count * sizeof(struct topk), 64) + layout.scratch_bytes +
+                             planes_workspace_bytes(shape, &layout);
     layout.select_bytes = round_up((uint64_t)shape->n * 8, 64);
     layout.total_bytes =
         round_up(sizeof(struct resident), 64) + round_up((uint64_t)layout.workspaces * sizeof(struct workspace), 64) +
@@ -89,6 +115,8 @@ static struct scratch take_scratch(char **at, const struct layout *layout) {
     scratch.positions = take(at, (uint64_t)layout->scores_count * 4);
     scratch.row = take(at, layout->row_bytes);
     if (layout->tiles) scratch.packed_rows = take(at, layout->packed_rows_bytes);
+    if (layout->plane_tiles) scratch.decoded = take(at, layout->decoded_bytes);
+    if (layout->plane_tiles) scratch.packed_codes = take(at, layout->packed_codes_bytes);
     return scratch;
 }
 
@@ -119,7 +147,10 @@ enum vic_status cpu_attach(struct backend *backend, const struct rows *rows, str
         if (layout.candidates_count == 0) continue;
         workspace->upper = take(&at, (uint64_t)rows->n * sizeof *workspace->upper);
         workspace->candidates = take(&at, (uint64_t)layout.candidates_count * sizeof *workspace->candidates);
-        workspace->query_codes = take(&at, (uint64_t)(2 * plane_query_elements(rows->dim)));
+        workspace->query_codes = take(&at, layout.query_codes_bytes);
+        workspace->packed_query_codes = take(&at, layout.packed_query_codes_bytes);
+        workspace->plane_queries = take(&at, (uint64_t)layout.queries_count * sizeof *workspace->plane_queries);
+        workspace->reached = take(&at, (uint64_t)layout.queries_count * sizeof *workspace->reached);
     }
     for (int i = 0; i + 1 < layout.threads; i++) made->workers[i] = take_scratch(&at, &layout);
     made->select_keys = take(&at, layout.select_bytes);
