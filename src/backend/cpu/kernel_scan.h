@@ -8,8 +8,8 @@
  * Blocks that begin past dim are never loaded.
  *
  * Bound by reading rows. One thread, dim 384, rows far beyond the caches, beside a plain read of 41 GB/s in the same run (AMD
- * EPYC Zen 5, 2026-11-30): AVX-512 f32 41, f16 and bf16 39, i8 and u8 32 (conversion begins to count; with both threads
- * reading, 24 GB/s each, it does not); AVX2 39, 37, 24. Inside the caches AVX-512 reaches 110, 70 and 42 GB/s. */
+ * EPYC Zen 5, 2026-11-30): AVX-512 f32 41, f16 and bf16 39, i8 and u8 32, where conversion begins to count; AVX2 39, 37, 24.
+ * Inside the caches AVX-512 reaches 110, 70 and 42 GB/s, AVX2 93, 52 and 27. */
 #ifndef CPU_KERNEL_SCAN_H
 #define CPU_KERNEL_SCAN_H
 
