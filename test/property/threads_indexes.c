@@ -21,7 +21,7 @@
 #endif
 #endif
 #ifdef FEW
-enum { ROUNDS = 6 };
+enum { ROUNDS = 30 };
 #else
 enum { ROUNDS = 60 };
 #endif

@@ -23,7 +23,7 @@
 #endif
 #endif
 #ifdef FEW
-enum { ROWS = 3000, ROUNDS = 40 };
+enum { ROWS = 5000, ROUNDS = 250 };
 #else
 enum { ROWS = 50000, ROUNDS = 1000 };
 #endif
