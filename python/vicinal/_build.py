@@ -1,0 +1,198 @@
+"""`build` and `open`: from rows, or from a file of rows, to an index; from an index file to an index."""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import tempfile
+from typing import Any, Iterable, Mapping, NamedTuple, Optional, Union
+
+import numpy as np
+
+from . import _arrays, _lib
+from ._arrays import INT64, Path
+from ._device import Device, device_for
+from ._errors import ArgumentError, DimensionError, MissingFileError, NotFoundError
+from ._index import Handle, Index, refuse_graph
+from ._progress import Reporter, Watch
+
+Planes = Union[None, str, int, Iterable[int]]
+Texts = Union[Path, Iterable[Union[str, bytes]]]
+
+
+def _planes(planes: Planes) -> int:
+    """The enum's sum: None is 0 (the library decides), "none" no planes, 8, 4, or both."""
+    if planes is None:
+        return 0
+    if planes == "none":
+        return _lib.PLANES_NONE
+    chosen = {planes} if isinstance(planes, (int, str)) else set(planes)
+    if not chosen or not chosen <= {8, 4}:
+        raise ArgumentError(f"expected planes None, 'none', 8, 4 or (8, 4), found {planes!r}")
+    return sum({8: _lib.PLANES_8, 4: _lib.PLANES_4}[int(bits)] for bits in chosen)
+
+
+def _texts(texts: Texts) -> tuple[_lib.Texts, Any]:
+    """One text a row from a file of lines or from Python's strings: the struct, and what keeps its memory."""
+    struct = _lib.Texts()
+    if isinstance(texts, (str, os.PathLike)):
+        _lib.check(_lib.LIB.vic_texts_read(_arrays.path_bytes(texts), ctypes.byref(struct)))
+        return struct, _TextsFile(struct)
+    listed = getattr(texts, "to_pylist", getattr(texts, "tolist", None))  # Arrow; NumPy, pandas
+    encoded = []
+    for row, text in enumerate(listed() if listed else texts):
+        if not isinstance(text, (str, bytes)):
+            raise ArgumentError(f"expected texts of str or bytes, found {type(text).__name__} for row {row}")
+        encoded.append(text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape"))
+    offsets = np.zeros(len(encoded) + 1, INT64)
+    np.cumsum([len(text) for text in encoded], out=offsets[1:])
+    joined = b"".join(encoded)
+    struct.bytes = ctypes.cast(ctypes.c_char_p(joined), ctypes.c_void_p)
+    struct.offsets, struct.count = offsets.ctypes.data, len(encoded)
+    return struct, (joined, offsets)
+
+
+class _TextsFile:
+    """Texts that the library read and must free."""
+
+    def __init__(self, struct: _lib.Texts) -> None:
+        self._struct = struct
+
+    def __del__(self, free: Any = _lib.LIB.vic_texts_free) -> None:
+        free(ctypes.byref(self._struct))
+
+
+class Plan(NamedTuple):
+    """Bytes that an index would need: the rows, what lies beside them, workspaces; on the host, on the GPU, in a file."""
+
+    row_bytes: int
+    extra_bytes: int
+    workspace_bytes: int
+    host_bytes: int
+    device_bytes: int
+    file_bytes: int
+
+
+def plan(rows: int, dim: int, metric: str = "cosine", dtype: str = "f32", planes: Planes = None, device: Union[str, Device] = "auto",
+         threads: Optional[int] = None) -> Plan:
+    """What an index of `rows` rows of `dim` numbers would need; allocates nothing.
+
+    >>> plan(1_000_000, 384, dtype="f16", planes="none").row_bytes
+    768000000
+    """
+    options = _lib.BuildOptions(metric=_arrays.parse("metric", metric), dtype=_arrays.parse("dtype", dtype), planes=_planes(planes))
+    filled = _lib.Plan()
+    _lib.check(_lib.LIB.vic_index_plan(device_for(device, threads).handle, rows, dim, ctypes.byref(options), ctypes.byref(filled)))
+    return Plan(*(getattr(filled, name) for name in Plan._fields))
+
+
+def build(rows: Any, metric: str = "cosine", *, ids: Any = None, texts: Optional[Texts] = None, dtype: Any = None, convert: bool = False,
+          planes: Planes = None, metadata: Optional[Mapping[str, Any]] = None, path: Optional[Path] = None,
+          device: Union[str, Device] = "auto", threads: Optional[int] = None, progress: Union[bool, Reporter] = False,
+          format: Optional[str] = None, dataset: Optional[str] = None, graph: None = None) -> Index:
+    """An index over rows, which are copied.
+
+    rows: shape (n, dim): an array of float32, float16, bfloat16, int8 or uint8, of any strides; a list of lists; a column of
+        fixed-size lists; or the path of a vector file (`format`, `dataset`: how to read it), which is read in blocks.
+    metric: "cosine", "dot" ("ip", "inner_product") or "l2" ("euclidean").
+    ids: integers, one a row, unique, at least 0; None: 0, 1, 2 ...
+    texts: str or bytes, one a row, or the path of a file of lines.
+    dtype: type in which rows are stored ("f16", numpy.int8 ...); None: as they come.
+    convert: take float64 and wider integers to the nearest float32, as a given dtype does too; else they are refused.
+    planes: codes for faster exact search: None (the library decides), "none", 8, 4 or (8, 4).
+    path: build straight into this index file. metadata: a JSON object to keep. device: "auto", "cpu", "cuda:0", a `Device`.
+    progress: True for a bar, or a function of (stage, done, total, seconds) whose true answer cancels.
+
+    All or nothing. Raises NotFiniteError (row and column), IdError, DimensionError, ElementTypeError, BudgetError (both byte
+    counts); KeyboardInterrupt stops it.
+
+    >>> import numpy as np
+    >>> build(np.eye(4, dtype="float32"), metric="ip")
+    <vicinal.Index: 4 rows of 4 x f32, dot, on cpu, ...
+    """
+    refuse_graph(graph=graph)
+    chosen = device_for(device, threads)
+    options = _lib.BuildOptions(metric=_arrays.parse("metric", metric), planes=_planes(planes))
+    kept: list[Any] = []
+    if dtype is not None:
+        options.dtype = _arrays.parse("dtype", dtype)
+    if metadata is not None:
+        options.metadata = json.dumps(dict(metadata)).encode()
+    if path is not None:
+        options.path = _arrays.path_bytes(path)
+    if texts is not None:
+        struct, memory = _texts(texts)
+        options.texts = ctypes.addressof(struct)
+        kept += [struct, memory]
+    pointer = ctypes.c_void_p()
+    if isinstance(rows, (str, os.PathLike)):
+        reader = reader_options(dtype if convert else None, format, dataset)
+        options.reader = ctypes.addressof(reader)
+        call: Any = _lib.LIB.vic_index_build_file
+        source: Any = _arrays.path_bytes(rows)
+        count = file_rows(rows) if ids is not None else 0
+    else:
+        matrix, array = _arrays.rows_of(rows, convert or dtype is not None)
+        kept.append(array)
+        call, source, count = _lib.LIB.vic_index_build, ctypes.byref(matrix), len(array)
+    if ids is not None:
+        numbers = _arrays.ids_of(ids).reshape(-1)
+        if len(numbers) != count:
+            raise DimensionError(f"expected one id a row, {count}, found {len(numbers)}")
+        options.ids = numbers.ctypes.data
+        kept.append(numbers)
+    with Watch(progress) as watch:
+        options.progress = watch.hook
+        _lib.check(call(chosen.handle, source, ctypes.byref(options), ctypes.byref(pointer)))
+        handle = Handle(pointer, chosen)
+    return Index(handle, None if path is None else os.fspath(path), threads)
+
+
+def reader_options(dtype: Any, format: Optional[str], dataset: Optional[str]) -> _lib.ReaderOptions:
+    return _lib.ReaderOptions(dtype=0 if dtype is None else _arrays.parse("dtype", dtype), format=format.encode() if format else None,
+                              dataset=dataset.encode() if dataset else None)
+
+
+def file_rows(path: Path) -> int:
+    """How many rows a vector file says it has."""
+    info = _lib.FileInfo()
+    check_file(_lib.LIB.vic_file_info(_arrays.path_bytes(path), ctypes.byref(info)))
+    return int(info.rows)
+
+
+def check_file(status: int) -> None:
+    """As `check`, for a call whose VIC_NOT_FOUND is about a file."""
+    try:
+        _lib.check(status)
+    except NotFoundError as error:
+        raise MissingFileError(str(error)) from None
+
+
+def open(path: Path, device: Union[str, Device] = "auto", *, threads: Optional[int] = None, check: bool = False, planes: Planes = None,
+         progress: Union[bool, Reporter] = False) -> Index:
+    """Opens an index file; its rows are read when they are searched, and stay in the file.
+
+    check: verify every checksum first. planes: codes to make now in memory where the file has none.
+    Raises MissingFileError, FormatError (what the file looks like instead), VersionError, ChecksumError, UnavailableError.
+    """
+    chosen, pointer = device_for(device, threads), ctypes.c_void_p()
+    with Watch(progress) as watch:
+        options = _lib.OpenOptions(check=int(check), planes=_planes(planes), progress=watch.hook)
+        check_file(_lib.LIB.vic_index_open(chosen.handle, _arrays.path_bytes(path), ctypes.byref(options), ctypes.byref(pointer)))
+        handle = Handle(pointer, chosen)
+    return Index(handle, os.fspath(path), threads)
+
+
+def open_path(path: str, device: str, threads: Optional[int]) -> Index:
+    """An unpickled index of a file."""
+    return open(path, device, threads=threads)
+
+
+def open_bytes(contents: bytes, device: str, threads: Optional[int]) -> Index:
+    """An unpickled index of a built one's bytes: mapped from a file that has no name any more."""
+    with tempfile.NamedTemporaryFile(suffix=".vic") as file:
+        file.write(contents)
+        file.flush()
+        index = open(file.name, device, threads=threads)
+    index._path = None
+    return index

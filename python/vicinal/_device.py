@@ -1,0 +1,116 @@
+"""Devices: where the arithmetic runs. Opened once for each set of options and shared by all indexes that live at a time.
+
+The key holds the process id: a child after fork() opens a device of its own, because threads do not survive the fork.
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+from typing import Any, NamedTuple, Optional, Union
+
+from . import _lib
+from ._errors import ArgumentError
+
+
+class DeviceInfo(NamedTuple):
+    """What a device is. `sentence` says why it cannot be used; bytes are the budget, what is held and the most ever held."""
+
+    name: str
+    model: str
+    kernels: str
+    usable: bool
+    sentence: str
+    threads: int
+    host_bytes: int
+    host_used: int
+    host_peak: int
+    device_bytes: int
+    device_used: int
+    device_peak: int
+
+
+def _info(raw: _lib.DeviceInfo) -> DeviceInfo:
+    values: Any = [getattr(raw, name) for name in DeviceInfo._fields]
+    info = DeviceInfo._make(value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values)
+    return info._replace(usable=bool(raw.usable))
+
+
+class Device:
+    """The CPU or one GPU: threads, workspaces and a memory budget.
+
+    name: "auto" (the best that is here), "cpu", "cuda", "cuda:1". threads: 0 means one a core. host_bytes, device_bytes:
+    budgets, 0 for what the machine has. Raises UnavailableError, with what is missing, and ArgumentError.
+
+    >>> Device("cpu", threads=2).info.threads
+    2
+    """
+
+    __slots__ = ("handle", "name", "__weakref__")
+
+    def __init__(self, name: str = "auto", threads: int = 0, host_bytes: int = 0, device_bytes: int = 0) -> None:
+        handle = ctypes.c_void_p()
+        options = _lib.DeviceOptions(name=name.encode(), threads=threads, host_bytes=host_bytes, device_bytes=device_bytes)
+        _lib.check(_lib.LIB.vic_device_open(ctypes.byref(options), ctypes.byref(handle)))
+        self.handle = handle
+        self.name = self.info.name
+
+    @property
+    def info(self) -> DeviceInfo:
+        raw = _lib.DeviceInfo()
+        _lib.check(_lib.LIB.vic_device_info(self.handle, ctypes.byref(raw)))
+        return _info(raw)
+
+    @property
+    def ordinal(self) -> Optional[int]:
+        """Which GPU; None on the CPU."""
+        kind, _, number = self.name.partition(":")
+        return None if kind == "cpu" else int(number or 0)
+
+    def __repr__(self) -> str:
+        info = self.info
+        return f"<vicinal.Device {info.name}: {info.model}, {info.threads} threads>"
+
+    def __del__(self, free: Any = _lib.LIB.vic_device_free) -> None:
+        handle = getattr(self, "handle", None)
+        if handle is not None:
+            free(handle)
+
+
+_open: "weakref.WeakValueDictionary[tuple[int, str, int], Device]" = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+os.register_at_fork(after_in_child=lambda: globals().__setitem__("_lock", threading.Lock()))
+
+
+def device_for(device: Union[str, Device], threads: Optional[int]) -> Device:
+    """The device of a name, shared with everything that is open on it, or the caller's own."""
+    if isinstance(device, Device):
+        if threads is not None:
+            raise ArgumentError("expected threads to be said where the Device was made, found threads beside a Device")
+        return device
+    if not isinstance(device, str):
+        raise ArgumentError(f"expected a device as a name or a vicinal.Device, found {device!r}")
+    key = (os.getpid(), device, int(threads or 0))
+    with _lock:
+        found = _open.get(key)
+        if found is None:
+            made = Device(device, int(threads or 0))
+            found = _open.setdefault((key[0], made.name, key[2]), made)
+            _open[key] = found
+        return found
+
+
+def devices() -> list[DeviceInfo]:
+    """Every device this build knows of, usable or not.
+
+    >>> [device.name for device in devices() if device.name == "cpu"]
+    ['cpu']
+    """
+    count = ctypes.c_int64()
+    _lib.check(_lib.LIB.vic_device_list(None, 0, ctypes.byref(count)))
+    infos = (_lib.DeviceInfo * count.value)()
+    for info in infos:
+        info.size = ctypes.sizeof(_lib.DeviceInfo)
+    _lib.check(_lib.LIB.vic_device_list(infos, count.value, ctypes.byref(count)))
+    return [_info(info) for info in infos[:count.value]]
