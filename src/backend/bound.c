@@ -72,9 +72,9 @@ bool bound_query(enum vic_metric metric, const float *query, int64_t dim, float 
     double approx = 5 * unit * parts;                                                /* [7] */
     double beta = rest + approx, gamma = underflow;
     if (metric == VIC_DOT) beta += sum_error(chunks + 7) * norm; /* [10] */
-    if (metric == VIC_COSINE) {                                  /* [11] */
-        beta += sum_error(chunks + 7) * norm * (1 + 0x1p-10) + 4 * unit * norm;
-        gamma += beta + chunks * 0x1p-100 + (double)query_norm * 0x1p-149;
+    if (metric == VIC_COSINE) {                                  /* [11]: the row's length is 1, or a little more */
+        beta += sum_error(chunks + 7) * norm + 4 * unit * norm;
+        gamma += beta * (1 + 0x1p-10) + chunks * 0x1p-100 + (double)query_norm * 0x1p-149;
         beta = 0;
     }
     *out = (struct plane_query){
