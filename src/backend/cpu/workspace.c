@@ -4,6 +4,7 @@
  * place only. About 12 MiB whatever the corpus, plus 8 bytes a row for selection by large k. */
 #include "backend/cpu/cpu.h"
 
+#include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -160,21 +161,28 @@ enum vic_status cpu_attach(struct backend *backend, const struct rows *rows, str
     return VIC_OK;
 }
 
-void cpu_detach(struct resident *resident) {
-    if (!resident) return;
-    (void)pthread_cond_destroy(&resident->freed);
-    (void)pthread_mutex_destroy(&resident->mutex);
-    mem_free(resident->backend->mem, resident->memory, resident->layout.total_bytes);
-}
-
-/* In a child after fork() only the forking thread exists: what others had claimed is free, the mutex is new. */
+/* In a child after fork() only the forking thread exists: what others had claimed is free, the mutex is new. The child may
+ * have threads of its own by now; the first of them resets, while `owner` is the negative process, and the others wait. */
 static void forked_reset(struct resident *resident) {
     pid_t process = getpid(), owner = atomic_load(&resident->owner);
-    if (owner == process || !atomic_compare_exchange_strong(&resident->owner, &owner, process)) return;
+    if (owner == process) return;
+    if (owner == -process || !atomic_compare_exchange_strong(&resident->owner, &owner, -process)) {
+        while (atomic_load(&resident->owner) != process) (void)sched_yield();
+        return;
+    }
     for (int i = 0; i < resident->layout.workspaces; i++) atomic_flag_clear(&resident->workspaces[i].claimed);
     atomic_flag_clear(&resident->select_claimed);
     (void)pthread_mutex_init(&resident->mutex, NULL);
     (void)pthread_cond_init(&resident->freed, NULL);
+    atomic_store(&resident->owner, process);
+}
+
+void cpu_detach(struct resident *resident) {
+    if (!resident) return;
+    forked_reset(resident); /* destroying a condition that the parent's threads wait for would wait with them */
+    (void)pthread_cond_destroy(&resident->freed);
+    (void)pthread_mutex_destroy(&resident->mutex);
+    mem_free(resident->backend->mem, resident->memory, resident->layout.total_bytes);
 }
 
 static struct workspace *workspace_try(struct resident *resident) {
