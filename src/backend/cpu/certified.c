@@ -11,6 +11,11 @@
 #include <math.h>
 
 enum { RESCORE_PART = 32 };
+/* Every how manieth part a pilot takes, parts from which one is worth it, and how long doubt lasts. Without pilots a plane that
+ * decides nothing would cost its whole pass at each search, a quarter of a scan; with them it costs a sixteenth of that. */
+enum { PILOT_STEP = 16, PILOT_PARTS = 32, DOUBT = 8 };
+/* A plane that leaves more than every so manieth row is no help. */
+enum { SURVIVORS_MOST = 8 };
 /* In place of the upper of a row that is scored already, so that it is not collected again: a NaN, whose order lies below
  * that of every threshold. -inf would not do: rows without a direction make it the threshold. */
 static const float upper_scored = -NAN;
@@ -22,7 +27,8 @@ struct certified {
     enum plane_kind kind;
     struct plane_query query;
     int64_t keep, seeds, part_rows, collect_rows;
-    uint32_t least; /* order of the threshold */
+    int64_t part_step; /* 1, or PILOT_STEP: only every so manieth part */
+    uint32_t least;    /* order of the threshold */
     _Atomic int64_t count;
     int64_t rescore; /* candidates to score */
 };
@@ -38,7 +44,8 @@ static void tops_start(const struct certified *job, int64_t keep) {
 static void pass_part(void *argument, int worker, int64_t part) {
     const struct certified *job = argument;
     const struct rows *rows = &job->scan.resident->rows;
-    int64_t first = part * job->part_rows, n = rows->n - first < job->part_rows ? rows->n - first : job->part_rows;
+    int64_t first = part * job->part_step * job->part_rows;
+    int64_t n = rows->n - first < job->part_rows ? rows->n - first : job->part_rows;
     float *upper = job->scan.workspace->upper + first;
     job->scan.resident->backend->kernels.planes->scan[job->kind](job->plane, rows->plane_norms, first, n, rows->dim,
                                                                  &job->query, upper);
@@ -108,6 +115,36 @@ static bool threshold_find(struct certified *job) {
     return true;
 }
 
+/* The pass: `upper` of all rows, or of every PILOT_STEP-th part. Returns the number of workers. */
+static int pass(struct certified *job, int64_t step, int64_t *rows_passed) {
+    int64_t n = job->scan.resident->rows.n, parts = (n + job->part_rows - 1) / job->part_rows;
+    job->part_step = step;
+    tops_start(job, job->seeds);
+    *rows_passed = step == 1 ? n : parts / step * job->part_rows; /* the last part may be short: leave it out */
+    return thread_pool_run(job->scan.resident->backend->pool, step == 1 ? parts : parts / step, pass_part, job);
+}
+
+/* Whether the plane leaves few enough rows of a sample, for the k that is the sample's share. An estimate: it decides what is
+ * tried, never what is discarded. */
+static bool pilot(struct certified *job, struct vic_search_stats *stats) {
+    int64_t keep = job->keep, seeds = job->seeds, passed = 0, left = 0;
+    int64_t parts = (job->scan.resident->rows.n + job->part_rows - 1) / job->part_rows;
+    if (parts < PILOT_PARTS) return true;
+    job->keep = keep / PILOT_STEP + 1;
+    job->seeds = 2 * job->keep + 16;
+    (void)pass(job, PILOT_STEP, &passed);
+    bool found = threshold_find(job);
+    for (int64_t part = 0; found && part < parts / PILOT_STEP; part++) {
+        const float *upper = job->scan.workspace->upper + part * PILOT_STEP * job->part_rows;
+        left += job->scan.resident->backend->kernels.above(upper, job->part_rows, false, job->least,
+                                                           job->scan.workspace->own.positions);
+    }
+    stats->rows_coded[job->kind] += passed;
+    stats->bytes_read += passed * (job->plane->stride_bytes + 8);
+    job->keep = keep, job->seeds = seeds;
+    return found && left <= passed / SURVIVORS_MOST;
+}
+
 enum plane_kind plane_choose(const struct rows *rows, const struct search_call *call) {
     if (rows->planes[call->plane].codes) return call->plane;
     return call->plane == PLANE_8 ? PLANE_4 : PLANE_8;
@@ -152,16 +189,20 @@ enum vic_fallback certified_search(struct resident *resident, struct workspace *
     struct vic_search_stats *stats = call->stats;
     enum vic_fallback why = certified_start(&job, resident, workspace, call, j);
     if (why != VIC_FALLBACK_NONE) return why;
-    int64_t row_bytes = rows->dim * (int64_t)vic_dtype_bytes(rows->dtype);
-    tops_start(&job, job.seeds);
-    int threads = thread_pool_run(pool, (rows->n + job.part_rows - 1) / job.part_rows, pass_part, &job);
+    int64_t row_bytes = rows->dim * (int64_t)vic_dtype_bytes(rows->dtype), passed = 0;
+    if (atomic_load(&resident->doubt) > 0 && !pilot(&job, stats)) return VIC_FALLBACK_SURVIVORS;
+    int threads = pass(&job, 1, &passed);
     if (threads > stats->threads) stats->threads = threads;
-    stats->rows_coded[job.kind] += rows->n;
-    stats->bytes_read += rows->n * (job.plane->stride_bytes + 8);
-    if (!threshold_find(&job)) return VIC_FALLBACK_SURVIVORS;
-    (void)thread_pool_run(pool, (rows->n + job.collect_rows - 1) / job.collect_rows, collect_part, &job);
+    stats->rows_coded[job.kind] += passed;
+    stats->bytes_read += passed * (job.plane->stride_bytes + 8);
+    bool few = threshold_find(&job);
+    if (few) (void)thread_pool_run(pool, (rows->n + job.collect_rows - 1) / job.collect_rows, collect_part, &job);
     int64_t count = atomic_load(&job.count);
-    if (count > resident->layout.candidates_count) return VIC_FALLBACK_SURVIVORS;
+    if (!few || count > resident->layout.candidates_count) {
+        atomic_store(&resident->doubt, DOUBT);
+        return VIC_FALLBACK_SURVIVORS;
+    }
+    if (atomic_load(&resident->doubt) > 0) atomic_fetch_sub(&resident->doubt, 1);
     (void)rescore(&job, count);
     stats->rows_rescored += count + job.seeds;
     stats->bytes_read += (count + job.seeds) * row_bytes;
