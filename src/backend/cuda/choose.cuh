@@ -74,8 +74,8 @@ __device__ inline void bins_find(choose_space &space, uint32_t need) {
 /* How far a range must be shifted so that it falls into the bins. */
 __device__ inline int range_shift(uint64_t span) { return span >> 11 ? 53 - __clzll((long long)span) : 0; }
 
-/* A key T such that at least `need` of the keys are >= T and at most max(need, limit) are; the smallest key when there are
- * no more than that. each(visit) calls visit(key) for this thread's share of the keys, 0 being none; it is walked once a
+/* A key T such that at least `need` of the keys are >= T and at most max(need, limit) are; 1, which any key reaches, when
+ * there are fewer than `need`. each(visit) calls visit(key) for this thread's share of the keys, 0 being none; it is walked once a
  * round. All threads of the block get the same T. */
 template <class Each> __device__ uint64_t keys_threshold(choose_space &space, const Each &each, uint32_t need, uint32_t limit) {
     uint64_t low = ~UINT64_C(0), high = 0;
@@ -85,7 +85,8 @@ template <class Each> __device__ uint64_t keys_threshold(choose_space &space, co
         low = key < low ? key : low, high = key > high ? key : high, count++;
     });
     count = block_range(space, &low, &high, count);
-    if (count <= need || count <= limit) return count ? low : 1;
+    if (count < need) return 1;
+    if (count == need || count <= limit) return low;
     for (;;) {
         int shift = range_shift(high - low);
         for (int i = threadIdx.x; i < CHOOSE_BINS; i += SCAN_THREADS) space.bins[i] = 0;
@@ -127,23 +128,26 @@ __device__ inline void collect(choose_space &space, uint64_t key) {
     uint32_t at = atomicAdd(&space.count, 1u);
     if (at < CHOOSE_KEYS) space.keys[at] = key;
 }
-/* The collected keys sorted, behind them zeroes up to a power of two; returns how many there are. */
-__device__ inline uint32_t collect_sort(choose_space &space) {
+/* The collected keys to query `query`'s slots: the `keep` best, in order; the rest unused. Up to a key a thread, each key
+ * counts those before it, which takes fewer barriers than a network. */
+__device__ inline void collect_write(choose_space &space, uint32_t keep, const struct hit_slots &hits,
+                                     const struct packed_rows &rows, int64_t query) {
     __syncthreads();
-    uint32_t count = space.count, size = 2;
-    while (size < count) size <<= 1;
-    for (uint32_t i = count + threadIdx.x; i < size; i += SCAN_THREADS) space.keys[i] = 0;
-    __syncthreads();
-    keys_sort_block(space, size);
-    return count;
-}
-
-/* Sorted keys to query `query`'s slots: the `keep` best of `count`, the rest unused. */
-__device__ inline void hits_write(const choose_space &space, uint32_t count, uint32_t keep, const struct hit_slots &hits,
-                                  const struct packed_rows &rows, int64_t query) {
-    uint32_t found = count < keep ? count : keep;
-    for (int64_t i = threadIdx.x; i < hits.k; i += SCAN_THREADS)
-        hit_write(hits, rows, query * hits.k + i, i < found ? space.keys[i] : 0);
+    uint32_t count = space.count, size = 2, found = count < keep ? count : keep;
+    int64_t first = query * hits.k;
+    if (count <= SCAN_THREADS) {
+        uint64_t key = threadIdx.x < count ? space.keys[threadIdx.x] : 0;
+        uint32_t rank = 0;
+        for (uint32_t i = 0; i < count; i++) rank += space.keys[i] > key;
+        if (threadIdx.x < count && rank < found) hit_write(hits, rows, first + rank, key);
+    } else {
+        while (size < count) size <<= 1;
+        for (uint32_t i = count + threadIdx.x; i < size; i += SCAN_THREADS) space.keys[i] = 0;
+        __syncthreads();
+        keys_sort_block(space, size);
+        for (uint32_t i = threadIdx.x; i < found; i += SCAN_THREADS) hit_write(hits, rows, first + i, space.keys[i]);
+    }
+    for (int64_t i = found + threadIdx.x; i < hits.k; i += SCAN_THREADS) hit_write(hits, rows, first + i, 0);
     if (hits.counts && threadIdx.x == 0) hits.counts[query] = (int32_t)found;
 }
 

@@ -298,7 +298,7 @@ __device__ inline float score_finish(float sum, enum vic_metric metric, float no
     if (metric == VIC_L2) return isnan(sum) ? CUDART_INF_F : sum;
     if (metric == VIC_COSINE) {
         if (norm == 0.0f || query_norm == 0.0f) return -CUDART_INF_F;
-        sum = __fdiv_rn(sum, __fmul_rn(norm, query_norm));
+        sum = __fadd_rn(__fdiv_rn(sum, __fmul_rn(norm, query_norm)), 0.0f); /* a quotient may vanish to -0 */
         if (sum > 1.0f) sum = 1.0f;
         if (sum < -1.0f) sum = -1.0f;
     }
@@ -326,6 +326,17 @@ __device__ inline void hit_write(const struct hit_slots &hits, const struct pack
     if (hits.scores)
         hits.scores[slot] =
             key ? score_of((uint32_t)(key >> 32), smaller_better) : smaller_better ? CUDART_INF_F : -CUDART_INF_F;
+}
+
+/* ---- kernels */
+
+/* Loads a kernel and lets it use all of a block's shared memory. The first launch of a kernel that is not loaded waits for
+ * the whole device, which a search on a caller's stream must never do; so attach loads all that may run. */
+static inline cudaError_t kernel_load(const void *kernel, int shared_most) {
+    cudaFuncAttributes attributes;
+    cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
+    if (error != cudaSuccess || shared_most == 0) return error;
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_most - (int)attributes.sharedSizeBytes);
 }
 
 /* ---- queries */

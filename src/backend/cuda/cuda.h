@@ -108,6 +108,11 @@ enum vic_status queries_check(const struct resident *resident, const struct sear
 enum vic_status filter_upload(const struct run *run, const uint64_t **filter);
 /* Queries [first, first + count) prepared in the workspace. */
 enum vic_status queries_upload(const struct run *run, int64_t first, int64_t count);
+static inline int64_t element_bytes(enum vic_dtype dtype) { return dtype == VIC_F32 ? 4 : dtype_is_integer(dtype) ? 1 : 2; }
+/* Bytes of all rows, as statistics count them: what the caller stored. */
+static inline int64_t rows_read(const struct resident *resident) {
+    return resident->source.n * resident->source.dim * element_bytes(resident->source.dtype);
+}
 /* A scan of query `first`, without hits: query and scratch memory filled in. */
 enum vic_status scan_prepare(const struct run *run, int64_t first, const uint64_t *filter, struct scan_args *args);
 

@@ -26,7 +26,7 @@ __global__ static void __launch_bounds__(SCAN_THREADS) cut_kernel(const __grid_c
     });
     __syncthreads();
     if (args.final) {
-        hits_write(space, collect_sort(space), keep, args.hits, args.rows, args.first_query + query);
+        collect_write(space, keep, args.hits, args.rows, query);
         return;
     }
     for (uint32_t i = threadIdx.x; i < space.count; i += SCAN_THREADS) list[i] = space.keys[i];
@@ -50,4 +50,12 @@ cudaError_t launch_unused(const struct hit_slots *hits, int64_t nq, enum vic_met
     int64_t blocks = (nq * hits->k + SCAN_THREADS - 1) / SCAN_THREADS;
     unused_kernel<<<(unsigned)(blocks < 65536 ? blocks : 65536), SCAN_THREADS, 0, stream>>>(*hits, nq, metric == VIC_L2);
     return cudaPeekAtLastError();
+}
+
+cudaError_t load_cut(void) {
+    const void *const kernels[] = {(const void *)cut_kernel, (const void *)unused_kernel};
+    cudaError_t error = cudaSuccess;
+    for (const void *kernel : kernels)
+        if (error == cudaSuccess) error = kernel_load(kernel, 0);
+    return error;
 }

@@ -2,7 +2,7 @@
 #include "backend/cuda/cuda.h"
 
 #include <stdio.h>
-#include <string.h>
+#include <unistd.h>
 
 enum vic_status cuda_status(cudaError_t error, const char *doing) {
     if (error == cudaSuccess) return VIC_OK;
@@ -74,6 +74,9 @@ enum vic_status cuda_describe(int ordinal, struct vic_device_info *info) {
     if (ordinal < 0 || (ordinal >= count && !(none && ordinal == 0)))
         return status_fail(VIC_NOT_FOUND, "expected a GPU from 0 to %d, found number %d", count - 1, ordinal);
     (void)snprintf(info->name, sizeof info->name, ordinal == 0 ? "cuda" : "cuda:%d", ordinal);
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page_bytes > 0) info->host_bytes = (uint64_t)pages * (uint64_t)page_bytes;
+    info->threads = thread_cores();
     if (device_forked())
         (void)snprintf(info->sentence, sizeof info->sentence, "expected a process that has not forked, found a child after fork()");
     else if (none)

@@ -45,9 +45,9 @@ struct scan_shape scan_shape_of(const struct packed_rows *rows, int32_t multipro
 /* Where hits go: all of them device memory or mapped host memory. */
 struct hit_slots {
     int64_t *ids;
-    float *scores;  /* may be NULL */
+    float *scores;   /* may be NULL */
     int32_t *counts; /* may be NULL */
-    int64_t k;      /* slots a query */
+    int64_t k;       /* slots a query */
 };
 
 /* Rows as they came (packed, row after row) to their form on the device; scaled where the norm is negative. */
@@ -134,6 +134,7 @@ struct tile_args {
     uint64_t *lists;
     uint32_t *counts;
     int64_t capacity; /* keys a list */
+    int32_t shared_most; /* bytes of shared memory a block may have */
 };
 cudaError_t launch_tile(const struct tile_args *args, cudaStream_t stream);
 
@@ -143,7 +144,7 @@ struct cut_args {
     struct packed_rows rows;
     uint64_t *lists, *floors;
     uint32_t *counts;
-    int64_t nq, capacity, first_query;
+    int64_t nq, capacity;
     uint32_t keep;
     int32_t final;
     struct hit_slots hits;
@@ -163,6 +164,14 @@ struct score_args {
     float *scores;
 };
 cudaError_t launch_score(const struct score_args *args, cudaStream_t stream);
+
+/* Load what searches of these rows may launch, before any of them. */
+cudaError_t load_scan(const struct packed_rows *rows, int shared_most);
+cudaError_t load_tile(const struct packed_rows *rows, int shared_most);
+cudaError_t load_score(const struct packed_rows *rows);
+cudaError_t load_select(void);
+cudaError_t load_cut(void);
+cudaError_t load_queries(void);
 
 #ifdef __cplusplus
 }

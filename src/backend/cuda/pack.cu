@@ -100,3 +100,7 @@ cudaError_t launch_queries(const struct queries_args *args, cudaStream_t stream)
     queries_kernel<<<(unsigned)args->count, QUERY_THREADS, 0, stream>>>(*args);
     return cudaPeekAtLastError();
 }
+
+cudaError_t load_queries(void) {
+    return kernel_load((const void *)queries_kernel, 0);
+}

@@ -7,8 +7,6 @@ static const char *query_at(const struct vic_matrix *queries, int64_t row) {
     return (const char *)queries->data + row * queries->stride_bytes;
 }
 
-static int64_t element_bytes(enum vic_dtype dtype) { return dtype == VIC_F32 ? 4 : dtype_is_integer(dtype) ? 1 : 2; }
-
 static uint32_t exponent_mask(enum vic_dtype dtype) {
     return dtype == VIC_F32 ? 0x7f800000u : dtype == VIC_F16 ? 0x7c00u : 0x7f80u;
 }
@@ -123,7 +121,7 @@ enum vic_status scan_prepare(const struct run *run, int64_t first, const uint64_
     args->flag = NULL;
     args->hits = (struct hit_slots){0};
     int64_t bytes = queries->dim * element_bytes(queries->dtype), stride = 0;
-    if (query_stride_of(&layout->rows) > resident->backend->shared_most) {
+    if (query_stride_of(&layout->rows) > resident->backend->shared_most - 256) { /* 256: what the kernel has besides */
         args->prepared = device + layout->prepared_at;
         args->prepared_norm = (const float *)(const void *)(device + layout->norms_at);
         args->prepared_square = (const int64_t *)(const void *)(device + layout->squares_at);

@@ -52,7 +52,7 @@ static struct layout layout_plan(const struct backend *backend, const struct row
     struct layout layout = {0};
     int64_t n = shape->n, places = (shape->dim + 31) / 32 * 32;
     enum vic_dtype dtype = stored_dtype(shape);
-    int64_t element = dtype == VIC_F32 ? 4 : dtype_is_integer(dtype) ? 1 : 2;
+    int64_t element = element_bytes(dtype);
     layout.rows = (struct packed_rows){.n = n,
                                        .stride_bytes = places * element,
                                        .dim = (int32_t)shape->dim,
@@ -82,6 +82,17 @@ enum vic_status cuda_plan(const struct backend *backend, const struct rows *shap
     plan->workspace_bytes = layout.pinned_bytes + sizeof(struct resident);
     plan->device_bytes = layout_device_bytes(&layout);
     return VIC_OK;
+}
+
+static enum vic_status kernels_load(const struct resident *resident) {
+    int shared_most = (int)resident->backend->shared_most;
+    cudaError_t error = load_scan(&resident->rows, shared_most);
+    if (error == cudaSuccess) error = load_tile(&resident->rows, shared_most);
+    if (error == cudaSuccess) error = load_score(&resident->rows);
+    if (error == cudaSuccess) error = load_select();
+    if (error == cudaSuccess) error = load_cut();
+    if (error == cudaSuccess) error = load_queries();
+    return cuda_status(error, "loading kernels");
 }
 
 static enum vic_status memory_take(struct resident *resident) {
@@ -137,6 +148,7 @@ enum vic_status cuda_attach(struct backend *backend, const struct rows *rows, st
     (void)pthread_mutex_init(&made->mutex, NULL);
     (void)pthread_cond_init(&made->freed, NULL);
     TRY(device_enter(backend, &previous));
+    TRY(kernels_load(made));
     TRY(memory_take(made));
     TRY(rows_upload(made));
     device_leave(backend, previous);

@@ -94,7 +94,7 @@ template <class Sums> __device__ static uint64_t scan_warp(const struct scan_arg
     return best;
 }
 
-enum { WINNERS = SMALL_KEEP + (CHOOSE_KEYS - SMALL_KEEP) / 4 };
+enum { WINNERS = SMALL_KEEP + (CHOOSE_KEYS - SMALL_KEEP) / 4, MAXIMA_EACH = 12 };
 struct scan_space : choose_space {
     uint16_t winners[WINNERS];
 };
@@ -121,17 +121,33 @@ struct winners_keys {
     }
 };
 
+/* The warps' maxima, this thread's share of them in registers: they are looked at several times. */
+struct maxima_keys {
+    uint64_t keys[MAXIMA_EACH];
+    __device__ explicit maxima_keys(const struct scan_args &args) {
+#pragma unroll
+        for (uint32_t i = 0; i < MAXIMA_EACH; i++) {
+            uint32_t warp = i * SCAN_THREADS + threadIdx.x;
+            keys[i] = warp < args.shape.warps ? __ldcg(args.maxima + warp) : 0;
+        }
+    }
+    template <class Visit> __device__ void operator()(const Visit &visit) const {
+#pragma unroll
+        for (uint32_t i = 0; i < MAXIMA_EACH; i++) visit(keys[i]);
+    }
+};
+
 /* What the last block does. Not inlined: it is the same for all types. */
 __device__ static __noinline__ void hits_choose(const struct scan_args &args, scan_space &space) {
-    uint32_t warps = args.shape.warps, keep = args.keep, unit_rows = args.shape.unit_rows;
-    auto maxima = [&](const auto &visit) {
-        for (uint32_t w = threadIdx.x; w < warps; w += SCAN_THREADS) visit(__ldcg(args.maxima + w));
-    };
-    uint32_t room = (CHOOSE_KEYS - keep) / 4, slack = room < keep + 64 ? room : keep + 64;
+    uint32_t keep = args.keep, unit_rows = args.shape.unit_rows;
+    uint32_t room = (CHOOSE_KEYS - keep) / 4, slack = room < keep / 4 + 32 ? room : keep / 4 + 32;
+    maxima_keys maxima(args);
     uint64_t least = keys_threshold(space, maxima, keep, keep + slack);
     collect_start(space);
-    for (uint32_t w = threadIdx.x; w < warps; w += SCAN_THREADS)
-        if (__ldcg(args.maxima + w) >= least) space.winners[atomicAdd(&space.count, 1u)] = (uint16_t)w;
+#pragma unroll
+    for (uint32_t i = 0; i < MAXIMA_EACH; i++)
+        if (maxima.keys[i] >= least)
+            space.winners[atomicAdd(&space.count, 1u)] = (uint16_t)(i * SCAN_THREADS + threadIdx.x);
     __syncthreads();
     winners_keys winners = {args, space, space.count, (uint32_t)((args.rows.n + unit_rows - 1) / unit_rows)};
     auto reaching = [&](const auto &visit) { winners([&](uint64_t key) { visit(key >= least ? key : 0); }); };
@@ -145,7 +161,7 @@ __device__ static __noinline__ void hits_choose(const struct scan_args &args, sc
     };
     keep_from(least);
     if (space.count > CHOOSE_KEYS) keep_from(keys_threshold(space, reaching, keep, CHOOSE_KEYS));
-    hits_write(space, collect_sort(space), keep, args.hits, args.rows, 0);
+    collect_write(space, keep, args.hits, args.rows, 0);
 }
 
 template <class Sums>
@@ -185,6 +201,7 @@ struct scan_shape scan_shape_of(const struct packed_rows *rows, int32_t multipro
     int blocks_each = wide ? reading<VIC_F32>::blocks : reading<VIC_F16>::blocks;
     uint32_t units = (uint32_t)((rows->n + shape.unit_rows - 1) / shape.unit_rows);
     uint32_t wanted = (units + CHOOSE_WARPS - 1) / CHOOSE_WARPS, most = (uint32_t)(multiprocessors * blocks_each);
+    if (most > MAXIMA_EACH * SCAN_THREADS / CHOOSE_WARPS) most = MAXIMA_EACH * SCAN_THREADS / CHOOSE_WARPS;
     shape.blocks = wanted < 1 ? 1 : wanted < most ? wanted : most;
     shape.warps = shape.blocks * CHOOSE_WARPS;
     shape.per_warp = (units + shape.warps - 1) / shape.warps * shape.unit_rows;
@@ -194,28 +211,34 @@ struct scan_shape scan_shape_of(const struct packed_rows *rows, int32_t multipro
 template <class Sums> static cudaError_t scan_launch(const struct scan_args *args, cudaStream_t stream) {
     int64_t bytes = Sums::exact ? args->rows.chunks * 128 + args->rows.units * 32 : query_stride_of(&args->rows);
     if (args->prepared || bytes < (int64_t)sizeof(scan_space)) bytes = sizeof(scan_space);
-    if (bytes > 48 << 10) {
-        cudaError_t error = cudaFuncSetAttribute(scan_kernel<Sums>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-        if (error != cudaSuccess) return error;
-    }
     scan_kernel<Sums><<<args->shape.blocks, SCAN_THREADS, (size_t)bytes, stream>>>(*args);
     return cudaPeekAtLastError();
 }
 
-/* A launcher for each type that rows and query can have together. */
-typedef cudaError_t scan_launcher(const struct scan_args *args, cudaStream_t stream);
-template <bool L2> static scan_launcher *scan_find(const struct scan_args *args) {
-    bool exact = args->query_dtype == args->rows.dtype;
-    switch (args->rows.dtype) {
-    case VIC_F16: return scan_launch<float_sums<VIC_F16, L2>>;
-    case VIC_BF16: return scan_launch<float_sums<VIC_BF16, L2>>;
-    case VIC_I8: return exact ? scan_launch<exact_sums<VIC_I8, L2>> : scan_launch<float_sums<VIC_I8, L2>>;
-    case VIC_U8: return exact ? scan_launch<exact_sums<VIC_U8, L2>> : scan_launch<float_sums<VIC_U8, L2>>;
-    default: return scan_launch<float_sums<VIC_F32, L2>>;
+/* What runs for a type of rows and of queries. */
+struct scan_entry {
+    cudaError_t (*launch)(const struct scan_args *args, cudaStream_t stream);
+    const void *kernel;
+};
+template <class Sums> static scan_entry scan_entry_of() { return {scan_launch<Sums>, (const void *)scan_kernel<Sums>}; }
+template <bool L2> static scan_entry scan_find(enum vic_dtype rows, enum vic_dtype query) {
+    switch (rows) {
+    case VIC_F16: return scan_entry_of<float_sums<VIC_F16, L2>>();
+    case VIC_BF16: return scan_entry_of<float_sums<VIC_BF16, L2>>();
+    case VIC_I8: return query == rows ? scan_entry_of<exact_sums<VIC_I8, L2>>() : scan_entry_of<float_sums<VIC_I8, L2>>();
+    case VIC_U8: return query == rows ? scan_entry_of<exact_sums<VIC_U8, L2>>() : scan_entry_of<float_sums<VIC_U8, L2>>();
+    default: return scan_entry_of<float_sums<VIC_F32, L2>>();
     }
+}
+static scan_entry scan_pick(const struct packed_rows *rows, enum vic_dtype query) {
+    return rows->metric == VIC_L2 ? scan_find<true>(rows->dtype, query) : scan_find<false>(rows->dtype, query);
 }
 
 cudaError_t launch_scan(const struct scan_args *args, cudaStream_t stream) {
-    scan_launcher *launcher = args->rows.metric == VIC_L2 ? scan_find<true>(args) : scan_find<false>(args);
-    return launcher(args, stream);
+    return scan_pick(&args->rows, args->query_dtype).launch(args, stream);
+}
+
+cudaError_t load_scan(const struct packed_rows *rows, int shared_most) {
+    cudaError_t error = kernel_load(scan_pick(rows, VIC_F32).kernel, shared_most);
+    return error == cudaSuccess ? kernel_load(scan_pick(rows, rows->dtype).kernel, shared_most) : error;
 }

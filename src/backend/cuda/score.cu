@@ -43,19 +43,29 @@ template <class Sums> static cudaError_t score_launch(const struct score_args *a
     return cudaPeekAtLastError();
 }
 
-template <bool L2> static cudaError_t score_pick(const struct score_args *args, cudaStream_t stream) {
-    bool exact = args->query_dtype == args->rows.dtype;
-    switch (args->rows.dtype) {
-    case VIC_F16: return score_launch<float_sums<VIC_F16, L2>>(args, stream);
-    case VIC_BF16: return score_launch<float_sums<VIC_BF16, L2>>(args, stream);
-    case VIC_I8:
-        return exact ? score_launch<exact_sums<VIC_I8, L2>>(args, stream) : score_launch<float_sums<VIC_I8, L2>>(args, stream);
-    case VIC_U8:
-        return exact ? score_launch<exact_sums<VIC_U8, L2>>(args, stream) : score_launch<float_sums<VIC_U8, L2>>(args, stream);
-    default: return score_launch<float_sums<VIC_F32, L2>>(args, stream);
+struct score_entry {
+    cudaError_t (*launch)(const struct score_args *args, cudaStream_t stream);
+    const void *kernel;
+};
+template <class Sums> static score_entry score_entry_of() { return {score_launch<Sums>, (const void *)score_kernel<Sums>}; }
+template <bool L2> static score_entry score_find(enum vic_dtype rows, enum vic_dtype query) {
+    switch (rows) {
+    case VIC_F16: return score_entry_of<float_sums<VIC_F16, L2>>();
+    case VIC_BF16: return score_entry_of<float_sums<VIC_BF16, L2>>();
+    case VIC_I8: return query == rows ? score_entry_of<exact_sums<VIC_I8, L2>>() : score_entry_of<float_sums<VIC_I8, L2>>();
+    case VIC_U8: return query == rows ? score_entry_of<exact_sums<VIC_U8, L2>>() : score_entry_of<float_sums<VIC_U8, L2>>();
+    default: return score_entry_of<float_sums<VIC_F32, L2>>();
     }
+}
+static score_entry score_pick(const struct packed_rows *rows, enum vic_dtype query) {
+    return rows->metric == VIC_L2 ? score_find<true>(rows->dtype, query) : score_find<false>(rows->dtype, query);
 }
 
 cudaError_t launch_score(const struct score_args *args, cudaStream_t stream) {
-    return args->rows.metric == VIC_L2 ? score_pick<true>(args, stream) : score_pick<false>(args, stream);
+    return score_pick(&args->rows, args->query_dtype).launch(args, stream);
+}
+
+cudaError_t load_score(const struct packed_rows *rows) {
+    cudaError_t error = kernel_load(score_pick(rows, VIC_F32).kernel, 0);
+    return error == cudaSuccess ? kernel_load(score_pick(rows, rows->dtype).kernel, 0) : error;
 }

@@ -115,7 +115,8 @@ static enum vic_status block_search(const struct run *run, int64_t first, int64_
                              .floors = cut.floors,
                              .lists = cut.lists,
                              .counts = cut.counts,
-                             .capacity = capacity};
+                             .capacity = capacity,
+                             .shared_most = (int32_t)run->resident->backend->shared_most};
     TRY(queries_upload(run, first, count));
     TRY(cuda_status(cudaMemsetAsync(cut.floors, 0, (size_t)count * 8, run->stream), "starting a batch"));
     TRY(cuda_status(cudaMemsetAsync(cut.counts, 0, (size_t)count * 4, run->stream), "starting a batch"));
@@ -141,7 +142,7 @@ static enum vic_status search_batch(struct run *run, const struct vic_hits *hits
         int64_t count = least_of(queries->rows - first, most);
         struct hit_slots slots = on_device(hits) ? device_slots(run, hits, first) : pinned_slots(run, count, keep);
         TRY(block_search(run, first, count, keep, filter, slots));
-        run->call->stats->bytes_read += layout->rows.n * layout->rows.stride_bytes;
+        run->call->stats->bytes_read += rows_read(run->resident);
         bool again = first + count < queries->rows && queries->place == VIC_HOST; /* pinned queries will be written again */
         if (!on_device(hits) || again) TRY(run_wait(run));
         if (!on_device(hits)) pinned_take(run, &slots, hits, first, count);
@@ -224,7 +225,7 @@ static enum vic_status search_run(struct run *run, const struct vic_hits *hits, 
     run->call->stats->rows_scored = nq * layout->rows.n;
     bool batch = nq > 1 && !run->selecting;
     if (batch) return search_batch(run, hits, keep);
-    run->call->stats->bytes_read = nq * layout->rows.n * layout->rows.stride_bytes;
+    run->call->stats->bytes_read = nq * rows_read(run->resident);
     return run->selecting ? search_select(run, hits, keep) : search_one(run, hits, keep);
 }
 
@@ -241,6 +242,7 @@ enum vic_status cuda_search(struct resident *resident, const struct search_call 
     call->stats->path = selecting ? VIC_PATH_SELECT : VIC_PATH_SCAN;
     call->stats->queries = call->queries->rows;
     call->stats->threads = 1;
+    if (call->path == VIC_PATH_CERTIFIED) call->stats->fallback = VIC_FALLBACK_PLANES, call->stats->fallbacks = call->queries->rows;
     status = search_run(&run, hits, keep);
     /* Device hits on a caller's stream are valid in its order; on ours the caller has nothing to wait for. */
     bool asynchronous = on_device(hits) && call->stream;

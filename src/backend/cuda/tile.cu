@@ -4,7 +4,7 @@
  * A block stages one sector at a time of its rows and queries in shared memory: 16 neighbouring places of each chunk, which
  * are (b1, b0) x (b6, b5) for one (b4, b3, b2) (common.cuh). A warp computes 32 rows x 8 queries; four lanes share a pair,
  * each with its own (b1, b0), and a lane holds 8 rows x 4 queries: 64 running sums, two places (b6 = 0, 1) at once, added
- * when all chunks are done. So a pair costs 2 registers and a stack of four partial sums, not 128, and the tree is the
+ * when all chunks are done. So a pair costs 2 registers and a stack of four partial sums, not 128 sums, and the tree is the
  * contract's: b6 and b5 within a sector, b4 b3 b2 between sectors, b1 b0 between the four lanes.
  * Shape: 8 warps as 4 x 2 or 2 x 4 of these: 128 x 16 pairs for up to 16 queries, 64 x 32 for more.
  * Float32 comes by cp.async in two stages; narrower types are converted on their way, integers with queries of
@@ -37,70 +37,87 @@ __device__ static stage stage_at(const tile_plan &plan, int number) {
             block == plan.blocks - 1};
 }
 
-/* ---- staging: [chunk][row or query][16 floats or words] */
+/* ---- staging: [chunk][row or query][16 floats or words], by threads that each take a quarter of a sector */
 
-/* A sector of one row and chunk, whole: 64 bytes by four asynchronous copies; what lies behind the row's bytes is zero. */
-__device__ static void copy_sector(float *target, const char *row, int64_t offset, int64_t row_bytes, int piece) {
-    bool inside = offset + piece * 16 < row_bytes;
-    __pipeline_memcpy_async(target + piece * 4, row + (inside ? offset + piece * 16 : 0), 16, inside ? 0 : 16);
+/* Sixteen bytes by an asynchronous copy; zeroes where `inside` is false. */
+__device__ static void copy_quarter(float *target, const char *source, bool inside) {
+    __pipeline_memcpy_async(target, source, 16, inside ? 0 : 16);
 }
 
-/* Element i of a sector behind the whole chunks, where units hold what there is. */
-template <int DTYPE> __device__ static float rest_element(const struct packed_rows &rows, const char *row, int sector, int i) {
-    int jq = i >> 2, unit = (i & 1) << 1 | (i >> 1 & 1);
-    if (unit >= rows.units) return 0.0f;
-    return element_load((enum vic_dtype)DTYPE, row, (int64_t)rows.chunks * 128 + unit * 32 + sector * 4 + jq);
-}
-
-/* Sixteen elements of a narrow type, converted. */
-template <int DTYPE> __device__ static void convert_sector(float *target, const char *source) {
-    using R = reading<DTYPE>;
-#pragma unroll
-    for (int load = 0; load < R::bytes; load++) {
-        uint4 raw = __ldg((const uint4 *)source + load);
-#pragma unroll
-        for (int i = 0; i < R::fours; i++) *(float4 *)(target + load * R::per + i * 4) = load_four<DTYPE>(raw, i);
+/* Four elements of a narrow type, converted. */
+template <int DTYPE> __device__ static float4 convert_quarter(const char *source) {
+    uint4 load = {0, 0, 0, 0};
+    if (reading<DTYPE>::bytes == 2) {
+        uint2 raw = __ldg((const uint2 *)source);
+        load.x = raw.x, load.y = raw.y;
+    } else {
+        load.x = __ldg((const uint32_t *)source);
     }
+    return load_four<DTYPE>(load, 0);
+}
+
+/* Quarter `jq` of a sector behind the whole chunks, where a unit of 32 holds one (b6, b5). */
+template <int DTYPE> __device__ static float4 rest_quarter(const struct packed_rows &rows, const char *row, int sector, int jq) {
+    float value[4];
+#pragma unroll
+    for (int a = 0; a < 4; a++) {
+        int unit = (a & 1) << 1 | a >> 1;
+        int64_t at = (int64_t)rows.chunks * 128 + unit * 32 + sector * 4 + jq;
+        value[a] = unit < rows.units ? element_load((enum vic_dtype)DTYPE, row, at) : 0.0f;
+    }
+    return make_float4(value[0], value[1], value[2], value[3]);
 }
 
 template <int DTYPE, bool EXACT>
 __device__ static void stage_rows(const struct tile_args &args, const tile_plan &plan, const stage &s, float *target, int64_t first) {
+    constexpr bool copied = EXACT || DTYPE == VIC_F32;
+    constexpr int bytes = copied ? 4 : reading<DTYPE>::bytes;
     const struct packed_rows &rows = args.rows;
+    int quarter = threadIdx.x & 3;
     int64_t last = args.first + args.count - 1;
-    int pieces = EXACT || DTYPE == VIC_F32 ? 4 : 1;
-    for (int i = threadIdx.x; i < plan.rows * s.count * pieces; i += TILE_THREADS) {
-        int piece = i % pieces, r = i / pieces % plan.rows, c = i / pieces / plan.rows;
+    for (int r = threadIdx.x >> 2; r < plan.rows; r += TILE_THREADS / 4) {
         int64_t number = first + r < last ? first + r : last;
         const char *row = (const char *)rows.data + number * rows.stride_bytes;
-        float *at = target + ((int64_t)c * plan.rows + r) * SECTOR;
-        if (EXACT) {
-            copy_sector(at, row, (int64_t)(s.chunk + c) * 512 + s.sector * 64, rows.stride_bytes, piece);
-        } else if (s.chunk + c == rows.chunks) {
-            for (int e = piece * (SECTOR / pieces); e < (piece + 1) * (SECTOR / pieces); e++)
-                at[e] = rest_element<DTYPE>(rows, row, s.sector, e);
-        } else if (DTYPE == VIC_F32) {
-            copy_sector(at, row, (int64_t)(s.chunk + c) * 512 + s.sector * 64, rows.stride_bytes, piece);
-        } else {
-            convert_sector<DTYPE>(at, row + ((int64_t)(s.chunk + c) * 128 + s.sector * SECTOR) * reading<DTYPE>::bytes);
+        int offset = (s.chunk * 128 + s.sector * SECTOR + quarter * 4) * bytes;
+        float *at = target + r * SECTOR + quarter * 4;
+        for (int c = s.chunk; c < s.chunk + s.count; c++, offset += 128 * bytes, at += plan.rows * SECTOR) {
+            if (!EXACT && c == rows.chunks)
+                *(float4 *)at = rest_quarter<DTYPE>(rows, row, s.sector, quarter);
+            else if (copied)
+                copy_quarter(at, row + (!EXACT || offset < rows.stride_bytes ? offset : 0), !EXACT || offset < rows.stride_bytes);
+            else
+                *(float4 *)at = convert_quarter<DTYPE>(row + offset);
         }
     }
 }
 
 __device__ static void stage_queries(const struct tile_args &args, const tile_plan &plan, const stage &s, float *target, int64_t first,
                                      int64_t bytes) {
-    for (int i = threadIdx.x; i < plan.queries * s.count * 4; i += TILE_THREADS) {
-        int piece = i % 4, q = i / 4 % plan.queries, c = i / 4 / plan.queries;
-        int64_t number = first + q < args.nq ? first + q : args.nq - 1;
-        copy_sector(target + ((int64_t)c * plan.queries + q) * SECTOR, (const char *)args.queries + number * args.query_stride,
-                    (int64_t)(s.chunk + c) * 512 + s.sector * 64, bytes, piece);
+    int quarter = threadIdx.x & 3, q = threadIdx.x >> 2 & (plan.queries - 1), step = TILE_THREADS / 4 / plan.queries;
+    int64_t number = first + q < args.nq ? first + q : args.nq - 1;
+    const char *query = (const char *)args.queries + number * args.query_stride;
+    for (int c = threadIdx.x / (4 * plan.queries); c < s.count; c += step) {
+        int64_t offset = (int64_t)(s.chunk + c) * 512 + s.sector * 64 + quarter * 16;
+        copy_quarter(target + (c * plan.queries + q) * SECTOR + quarter * 4, query + (offset < bytes ? offset : 0), offset < bytes);
     }
 }
 
 /* ---- sums of a lane's 8 x 4 pairs */
 
-/* Two places of a sector at a time, those of one b5; partial sums of sides and sectors on a stack. */
+template <class Act> __device__ inline void each_pair(const Act &act) {
+#pragma unroll
+    for (int p = 0; p < LANE_PAIRS; p++) act(p);
+}
+
+/* Two places of a sector at a time, those of one b5; partial sums of sides and sectors on a stack, whose upper two levels
+ * lie in shared memory, a column a thread: they are touched every other and every fourth sector. */
 template <bool L2> struct canonical_tile {
-    float running[2][LANE_PAIRS], sides[LANE_PAIRS], pairs[LANE_PAIRS], fours[LANE_PAIRS], eights[LANE_PAIRS];
+    static constexpr int shared_floats = 2 * LANE_PAIRS * TILE_THREADS;
+    float running[2][LANE_PAIRS], sides[LANE_PAIRS], pairs[LANE_PAIRS];
+    float *fours, *eights;
+
+    __device__ explicit canonical_tile(float *shared)
+        : fours(shared + threadIdx.x), eights(shared + LANE_PAIRS * TILE_THREADS + threadIdx.x) {}
 
     __device__ void start(bool) {
 #pragma unroll
@@ -120,40 +137,31 @@ template <bool L2> struct canonical_tile {
     }
     /* All chunks of a side are in: fold it into the tree. The branches are the same for the whole block. */
     __device__ void fold(int sector, int side) {
-#pragma unroll
-        for (int p = 0; p < LANE_PAIRS; p++) {
-            float sum = __fadd_rn(running[0][p], running[1][p]);
-            if (side == 0) {
-                sides[p] = sum;
-                continue;
-            }
-            sum = __fadd_rn(sides[p], sum);
-            if ((sector & 1) == 0) {
-                pairs[p] = sum;
-                continue;
-            }
-            sum = __fadd_rn(pairs[p], sum);
-            if ((sector & 2) == 0) {
-                fours[p] = sum;
-                continue;
-            }
-            sum = __fadd_rn(fours[p], sum);
-            eights[p] = (sector & 4) == 0 ? sum : __fadd_rn(eights[p], sum);
-        }
+        each_pair([&](int p) { running[0][p] = __fadd_rn(running[0][p], running[1][p]); });
+        if (side == 0) return each_pair([&](int p) { sides[p] = running[0][p]; });
+        each_pair([&](int p) { running[0][p] = __fadd_rn(sides[p], running[0][p]); });
+        if ((sector & 1) == 0) return each_pair([&](int p) { pairs[p] = running[0][p]; });
+        each_pair([&](int p) { running[0][p] = __fadd_rn(pairs[p], running[0][p]); });
+        if ((sector & 2) == 0) return each_pair([&](int p) { fours[p * TILE_THREADS] = running[0][p]; });
+        each_pair([&](int p) { running[0][p] = __fadd_rn(fours[p * TILE_THREADS], running[0][p]); });
+        if ((sector & 4) == 0) return each_pair([&](int p) { eights[p * TILE_THREADS] = running[0][p]; });
+        each_pair([&](int p) { pairs[p] = __fadd_rn(eights[p * TILE_THREADS], running[0][p]); });
     }
     /* Values of this lane's 8 pairs: two rows of its four queries. */
     __device__ void finish(float *scores, int lane) {
-        halve<32>(eights, lane, 2);
-        halve<16>(eights, lane, 1);
+        halve<32>(pairs, lane, 2);
+        halve<16>(pairs, lane, 1);
 #pragma unroll
-        for (int i = 0; i < 8; i++) scores[i] = __fadd_rn(eights[i], 0.0f);
+        for (int i = 0; i < 8; i++) scores[i] = __fadd_rn(pairs[i], 0.0f);
     }
 };
 
 /* Integers: words of four elements, any order. l2 needs the squares of rows and queries too. */
 template <int DTYPE, bool L2> struct exact_tile {
+    static constexpr int shared_floats = 0;
     int dots[LANE_PAIRS], row_squares[LANE_ROWS], query_squares[LANE_QUERIES];
 
+    __device__ explicit exact_tile(float *) {}
     __device__ void start(bool begin) {
         if (!begin) return;
 #pragma unroll
@@ -242,7 +250,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 1) tile_kernel(const __grid_cons
     int jq = lane & 3, row = warp / warps_across * WARP_ROWS + (lane >> 2 & 1) + (lane >> 4 & 1) * 2;
     int query = warp % warps_across * WARP_QUERIES + (lane >> 3 & 1);
     int stage_floats = (plan.rows + plan.queries) * plan.block * SECTOR, stages = stage_count(plan);
-    Tile tile;
+    Tile tile(staged + plan.depth * stage_floats);
     auto prefetch = [&](int number) {
         if (number < stages) {
             stage s = stage_at(plan, number);
@@ -266,6 +274,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 1) tile_kernel(const __grid_cons
         const float *queries = staged + number % plan.depth * stage_floats + plan.rows * plan.block * SECTOR + query * SECTOR + jq * 4;
         for (int side = s.side < 0 ? 0 : s.side; side <= (s.side < 0 ? 1 : s.side); side++) {
             if (s.first) tile.start(s.sector == 0 && side == 0);
+#pragma unroll 2
             for (int c = 0; c < s.count; c++) tile.add(rows + c * plan.rows * SECTOR, queries + c * plan.queries * SECTOR, side);
             if (s.last) tile.fold(s.sector, side);
         }
@@ -284,40 +293,46 @@ template <int DTYPE, class Tile, bool EXACT> static cudaError_t tile_launch(cons
     plan.rows = 8 / (plan.queries / WARP_QUERIES) * WARP_ROWS;
     int64_t words = EXACT ? args->rows.stride_bytes / 4 : (int64_t)(args->rows.chunks + (args->rows.units > 0)) * 128;
     plan.chunks = (int)((words + 127) / 128);
-    int device = 0, most = 0;
-    cudaError_t error = cudaGetDevice(&device);
-    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    if (error != cudaSuccess) return error;
-    int chunk_bytes = (plan.rows + plan.queries) * SECTOR * 4, fit = most / chunk_bytes;
+    int chunk_bytes = (plan.rows + plan.queries) * SECTOR * 4, fit = (args->shared_most - Tile::shared_floats * 4) / chunk_bytes;
     plan.depth = fit >= 2 ? 2 : 1;
     plan.block = fit / plan.depth < plan.chunks ? fit / plan.depth : plan.chunks;
     plan.blocks = (plan.chunks + plan.block - 1) / plan.block;
     int64_t row_tiles = (args->count + plan.rows - 1) / plan.rows;
     dim3 grid((unsigned)((args->nq + plan.queries - 1) / plan.queries), (unsigned)(row_tiles < 65535 ? row_tiles : 65535),
               (unsigned)((row_tiles + 65534) / 65535));
-    auto kernel = tile_kernel<DTYPE, Tile, EXACT>;
-    size_t bytes = (size_t)plan.depth * (size_t)plan.block * (size_t)chunk_bytes;
-    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    if (error != cudaSuccess) return error;
-    kernel<<<grid, TILE_THREADS, bytes, stream>>>(*args, plan);
+    size_t bytes = (size_t)plan.depth * (size_t)plan.block * (size_t)chunk_bytes + Tile::shared_floats * sizeof(float);
+    tile_kernel<DTYPE, Tile, EXACT><<<grid, TILE_THREADS, bytes, stream>>>(*args, plan);
     return cudaPeekAtLastError();
 }
 
-template <bool L2> static cudaError_t tile_pick(const struct tile_args *args, cudaStream_t stream) {
-    bool exact = args->query_dtype == args->rows.dtype;
-    switch (args->rows.dtype) {
-    case VIC_F16: return tile_launch<VIC_F16, canonical_tile<L2>, false>(args, stream);
-    case VIC_BF16: return tile_launch<VIC_BF16, canonical_tile<L2>, false>(args, stream);
+struct tile_entry {
+    cudaError_t (*launch)(const struct tile_args *args, cudaStream_t stream);
+    const void *kernel;
+};
+template <int DTYPE, class Tile, bool EXACT> static tile_entry tile_entry_of() {
+    return {tile_launch<DTYPE, Tile, EXACT>, (const void *)tile_kernel<DTYPE, Tile, EXACT>};
+}
+template <bool L2> static tile_entry tile_find(enum vic_dtype rows, enum vic_dtype query) {
+    using canonical = canonical_tile<L2>;
+    switch (rows) {
+    case VIC_F16: return tile_entry_of<VIC_F16, canonical, false>();
+    case VIC_BF16: return tile_entry_of<VIC_BF16, canonical, false>();
     case VIC_I8:
-        return exact ? tile_launch<VIC_I8, exact_tile<VIC_I8, L2>, true>(args, stream)
-                     : tile_launch<VIC_I8, canonical_tile<L2>, false>(args, stream);
+        return query == rows ? tile_entry_of<VIC_I8, exact_tile<VIC_I8, L2>, true>() : tile_entry_of<VIC_I8, canonical, false>();
     case VIC_U8:
-        return exact ? tile_launch<VIC_U8, exact_tile<VIC_U8, L2>, true>(args, stream)
-                     : tile_launch<VIC_U8, canonical_tile<L2>, false>(args, stream);
-    default: return tile_launch<VIC_F32, canonical_tile<L2>, false>(args, stream);
+        return query == rows ? tile_entry_of<VIC_U8, exact_tile<VIC_U8, L2>, true>() : tile_entry_of<VIC_U8, canonical, false>();
+    default: return tile_entry_of<VIC_F32, canonical, false>();
     }
+}
+static tile_entry tile_pick(const struct packed_rows *rows, enum vic_dtype query) {
+    return rows->metric == VIC_L2 ? tile_find<true>(rows->dtype, query) : tile_find<false>(rows->dtype, query);
 }
 
 cudaError_t launch_tile(const struct tile_args *args, cudaStream_t stream) {
-    return args->rows.metric == VIC_L2 ? tile_pick<true>(args, stream) : tile_pick<false>(args, stream);
+    return tile_pick(&args->rows, args->query_dtype).launch(args, stream);
+}
+
+cudaError_t load_tile(const struct packed_rows *rows, int shared_most) {
+    cudaError_t error = kernel_load(tile_pick(rows, VIC_F32).kernel, shared_most);
+    return error == cudaSuccess ? kernel_load(tile_pick(rows, rows->dtype).kernel, shared_most) : error;
 }

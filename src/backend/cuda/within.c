@@ -76,7 +76,7 @@ enum vic_status cuda_within(struct resident *resident, const struct search_call 
     call->stats->threads = 1;
     call->stats->queries = nq;
     call->stats->rows_scored = nq * n;
-    call->stats->bytes_read = nq * n * resident->rows.stride_bytes;
+    call->stats->bytes_read = nq * rows_read(resident);
     if (ranges->offsets[nq] > ranges->capacity)
         status = status_fail(VIC_CAPACITY, "expected room for %lld hits, found ranges.capacity %lld",
                              (long long)ranges->offsets[nq], (long long)ranges->capacity);

@@ -168,7 +168,7 @@ enum vic_status run_end(struct run *run, enum vic_status status, bool asynchrono
     (void)pthread_mutex_lock(&resident->mutex);
     workspace->busy = false;
     workspace->pending = pending && !run->capturing && error == cudaSuccess;
-    workspace->captured = run->capturing;
+    workspace->captured = run->capturing && status == VIC_OK;
     workspace->last_stream = run->stream;
     if (run->selecting) resident->select.busy = false, resident->select.pending = workspace->pending;
     (void)pthread_cond_broadcast(&resident->freed);
