@@ -92,18 +92,31 @@ static enum vic_status ask(const struct asked *asked, struct answers *answers) {
     return status;
 }
 
-static void check_pair(struct random *random, int pair, enum vic_metric metric) {
+/* Values of a scene times powers of two: small enough that only denormals tell rows apart. */
+static void scene_scale(struct scene *scene, int row_exponent, int query_exponent) {
+    struct data *data = &scene->data;
+    struct vic_matrix queries = scene->order.queries;
+    for (int64_t i = 0; i < data->n * data->dim; i++)
+        element_set(data->dtype, data->rows, i, ldexpf(element_get(data->dtype, data->rows, i), row_exponent));
+    for (int64_t i = 0; i < queries.rows * data->dim; i++)
+        element_set(queries.dtype, queries.data, i, ldexpf(element_get(queries.dtype, queries.data, i), query_exponent));
+    order_free(&scene->order);
+    scene->order = order_of(data, scene->queries, queries.rows, queries.dtype);
+}
+
+static void check_pair(struct random *random, int pair, enum vic_metric metric, int row_exponent, int query_exponent) {
     struct shape shape = {.n = 300,
                           .nq = 40,
                           .dim = 130,
                           .dtype = type_pairs[pair][0],
                           .query_dtype = type_pairs[pair][1],
                           .metric = metric,
-                          .values = VALUES_WILD};
+                          .values = row_exponent ? VALUES_UNIT : VALUES_WILD};
     struct scene scene;
     struct asked asked = {.scene = &scene};
     struct answers *right = take(sizeof *right), *found = take(sizeof *found);
     scene_make(random, &shape, &scene);
+    if (row_exponent) scene_scale(&scene, row_exponent, query_exponent);
     memset(right, 0, sizeof *right);
     asked.threshold = scene.order.scores[20];
     for (size_t i = 0; i < 40 * 30; i++) asked.given[i] = random_below(random, 300);
@@ -137,7 +150,19 @@ static void answers_are_the_same_in_every_environment(void **state) {
     (void)state;
     struct random random = test_random(1);
     for (int pair = 0; pair < TYPE_PAIRS; pair++)
-        for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++) check_pair(&random, pair, metric);
+        for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++) check_pair(&random, pair, metric, 0, 0);
+    test_done();
+}
+
+static void denormal_inputs_products_and_scores_survive(void **state) {
+    (void)state;
+    static const int exponents[][2] = {{-72, -72}, {-140, 20}, {-20, -130}, {-75, -75}};
+    static const int pairs[] = {0, 3, 4};
+    struct random random = test_random(2);
+    for (int e = 0; e < 4; e++)
+        for (int p = 0; p < 3; p++)
+            for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++)
+                check_pair(&random, pairs[p], metric, exponents[e][0], exponents[e][1]);
     test_done();
 }
 
@@ -202,6 +227,17 @@ static void answers_are_the_same_in_every_environment(void **state) {
     test_done();
 }
 
+static void denormal_inputs_products_and_scores_survive(void **state) {
+    (void)state;
+    static const float rows[] = {0x1p-140f, 0x1p-74f, 0x1p-149f, -0x1p-75f}, query[] = {0x1p10f, 0x1p-73f};
+    struct data data = {(void *)(uintptr_t)rows, 2, 2, VIC_F32, VIC_DOT, NULL};
+    struct vic_device *device = device_of(3);
+    struct vic_index *index = index_of(device, &data);
+    check_search(index, &data, query, 1, VIC_F32, 2);
+    vic_index_free(index);
+    vic_device_free(device);
+}
+
 static void a_refused_call_restores_the_environment_too(void **state) {
     (void)state;
     static const float bad[] = {1, NAN};
@@ -223,6 +259,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_guard_sets_the_default_and_restores_the_callers),
         cmocka_unit_test_teardown(answers_are_the_same_in_every_environment, test_tell),
+        cmocka_unit_test_teardown(denormal_inputs_products_and_scores_survive, test_tell),
         cmocka_unit_test(a_refused_call_restores_the_environment_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
