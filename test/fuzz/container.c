@@ -50,7 +50,10 @@ static void ask(const struct vic_index *index) {
     int64_t ids[16];
     struct vic_matrix matrix = {.data = query, .rows = 1, .dim = info.dim};
     struct vic_hits hits = {.ids = ids, .scores = scores};
-    if (vic_index_search(index, &matrix, 16, NULL, &hits) != VIC_OK) abort(); /* whatever the rows are, there is an answer */
+    struct vic_search_options options = {.size = sizeof options, .path = VIC_PATH_CERTIFIED}; /* a scan without planes */
+    /* Whatever the rows and codes are, there is an answer. */
+    if (vic_index_search(index, &matrix, 16, NULL, &hits) != VIC_OK) abort();
+    if (vic_index_search(index, &matrix, 1, &options, &hits) != VIC_OK) abort();
     size_t sum = strlen(info.metadata);
     for (int64_t row = 0; row < info.rows && row < ROWS_MOST; row++) {
         int64_t id = 0;

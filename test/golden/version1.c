@@ -29,6 +29,7 @@ static const struct golden {
     {"bf16-dot", {12, 16, VIC_BF16, VIC_DOT, false, true, NULL, 15, 0}},
     {"i8-l2", {12, 33, VIC_I8, VIC_L2, false, false, "{\"n\":12345678901234567}", 16, 0}},
     {"u8-cosine", {12, 9, VIC_U8, VIC_COSINE, true, false, NULL, 17, 0}},
+    {"f32-planes", {12, 70, VIC_F32, VIC_L2, true, false, NULL, 19, VIC_PLANES_8 | VIC_PLANES_4}},
     {"empty", {0, 4, VIC_F32, VIC_COSINE, false, true, NULL, 18, 0}},
 };
 enum { GOLDENS = sizeof goldens / sizeof *goldens, QUERIES = 4, K = 8 };
