@@ -71,8 +71,8 @@ run_test() {
         suite clang -L 'unit|property|golden'
         export ASAN_OPTIONS=allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
         suite asan -LE tree
-        step "tsan build" build tsan
-        step "tsan tests" without_randomisation ctest --test-dir build/tsan -j 2 --output-on-failure --no-tests=error -L threads
+        step "tsan build" build tsan --target thread_tests
+        step "tsan tests" without_randomisation ctest --test-dir build/tsan -j 2 --output-on-failure --no-tests=error -L thread
         step "fuzz build" build fuzz --target fuzzers
         fuzz 30
     fi
