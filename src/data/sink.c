@@ -44,7 +44,7 @@ enum vic_status sink_write(struct sink *sink, const void *data, uint64_t bytes) 
     enum vic_status status = VIC_OK;
     if (bytes > buffer_bytes - sink->filled) TRY(buffer_flush(sink));
     if (bytes >= buffer_bytes) return through_write(sink, data, bytes);
-    memcpy(sink->buffer + sink->filled, data, (size_t)bytes);
+    if (bytes) memcpy(sink->buffer + sink->filled, data, (size_t)bytes); /* of nothing, data may be NULL */
     sink->filled += bytes;
 done:
     return status;
