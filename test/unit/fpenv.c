@@ -48,23 +48,25 @@ static void a_guard_sets_the_default_and_restores_the_callers(void **state) {
     }
 }
 
+enum { N = 300, NQ = 12, K = 30, ALLOWED = 150 };
+
 /* Everything that a call can answer. */
 struct answers {
-    int64_t ids[3][40 * 30];
-    float scores[3][40 * 30];
-    int32_t counts[3][40];
-    int64_t offsets[41], within_ids[40 * 300];
-    float within_scores[40 * 300], given_scores[40 * 30];
-    int64_t filtered_ids[40 * 30];
-    float filtered_scores[40 * 30];
+    int64_t ids[3][NQ * K];
+    float scores[3][NQ * K];
+    int32_t counts[3][NQ];
+    int64_t offsets[NQ + 1], within_ids[NQ * N];
+    float within_scores[NQ * N], given_scores[NQ * K];
+    int64_t filtered_ids[NQ * K];
+    float filtered_scores[NQ * K];
 };
 
 struct asked {
     struct vic_device *device;
     struct scene *scene;
     float threshold;
-    int64_t given[40 * 30];
-    int64_t allowed[150];
+    int64_t given[NQ * K];
+    int64_t allowed[ALLOWED];
 };
 
 /* A device, an index and all questions; each status is kept, none is looked at here. */
@@ -78,15 +80,15 @@ static enum vic_status ask(const struct asked *asked, struct answers *answers) {
     for (int path = 0; status == VIC_OK && path < 3; path++) {
         struct vic_search_options options = {.size = sizeof options, .path = (enum vic_path)path};
         struct vic_hits hits = {answers->ids[path], answers->scores[path], answers->counts[path], VIC_HOST};
-        status = vic_index_search(index, &queries, 30, &options, &hits);
+        status = vic_index_search(index, &queries, K, &options, &hits);
     }
-    struct vic_ranges ranges = {answers->offsets, answers->within_ids, answers->within_scores, 40 * 300};
+    struct vic_ranges ranges = {answers->offsets, answers->within_ids, answers->within_scores, NQ * N};
     if (status == VIC_OK) status = vic_index_within(index, &queries, asked->threshold, NULL, &ranges);
-    if (status == VIC_OK) status = vic_index_score(index, &queries, asked->given, 30, NULL, answers->given_scores);
-    if (status == VIC_OK) status = vic_filter_create(index, asked->allowed, 150, NULL, &filter);
+    if (status == VIC_OK) status = vic_index_score(index, &queries, asked->given, K, NULL, answers->given_scores);
+    if (status == VIC_OK) status = vic_filter_create(index, asked->allowed, ALLOWED, NULL, &filter);
     struct vic_search_options options = {.size = sizeof options, .filter = filter};
     struct vic_hits hits = {answers->filtered_ids, answers->filtered_scores, NULL, VIC_HOST};
-    if (status == VIC_OK) status = vic_index_search(index, &queries, 30, &options, &hits);
+    if (status == VIC_OK) status = vic_index_search(index, &queries, K, &options, &hits);
     vic_filter_free(filter);
     vic_index_free(index);
     return status;
@@ -105,8 +107,8 @@ static void scene_scale(struct scene *scene, int row_exponent, int query_exponen
 }
 
 static void check_pair(struct random *random, int pair, enum vic_metric metric, int row_exponent, int query_exponent) {
-    struct shape shape = {.n = 300,
-                          .nq = 40,
+    struct shape shape = {.n = N,
+                          .nq = NQ,
                           .dim = 130,
                           .dtype = type_pairs[pair][0],
                           .query_dtype = type_pairs[pair][1],
@@ -119,13 +121,13 @@ static void check_pair(struct random *random, int pair, enum vic_metric metric, 
     if (row_exponent) scene_scale(&scene, row_exponent, query_exponent);
     memset(right, 0, sizeof *right);
     asked.threshold = scene.order.scores[20];
-    for (size_t i = 0; i < 40 * 30; i++) asked.given[i] = random_below(random, 300);
-    for (size_t i = 0; i < 150; i++) asked.allowed[i] = (int64_t)i * 2;
+    for (size_t i = 0; i < NQ * K; i++) asked.given[i] = random_below(random, N);
+    for (size_t i = 0; i < ALLOWED; i++) asked.allowed[i] = (int64_t)i * 2;
     asked.device = device_of(3);
     must(ask(&asked, right));
     vic_device_free(asked.device);
-    for (int64_t j = 0; j < 40; j++)
-        order_check_hits(&scene.order, j, 30, right->ids[0] + j * 30, right->scores[0] + j * 30, right->counts[0][j]);
+    for (int64_t j = 0; j < NQ; j++)
+        order_check_hits(&scene.order, j, K, right->ids[0] + j * K, right->scores[0] + j * K, right->counts[0][j]);
     for (int i = 0; i < ENVIRONMENTS; i++) {
         test_says("environment: %s, pair %d, metric %s", environments[i].name, pair, vic_metric_name(metric));
         memset(found, 0, sizeof *found);
