@@ -85,6 +85,10 @@ enum vic_status vic_recall(const struct vic_truth *hits, const struct vic_truth 
     double sum = 0;
     enum vic_status status = shapes_check(hits, truth, k, n, recall);
     if (status != VIC_OK) return status;
+    if (hits->nq == 0) { /* with any k, so before memory for k is taken */
+        *recall = 1.0;
+        return VIC_OK;
+    }
     TRY(mem_alloc_array(&mem_default, (uint64_t)k, 2 * sizeof(struct place), "recall", &memory));
     struct place *found = memory, *wanted = found + k;
     fpenv caller = fpenv_enter();
@@ -96,7 +100,7 @@ enum vic_status vic_recall(const struct vic_truth *hits, const struct vic_truth 
         int64_t matches = places_match(hits, truth, j, k, found, found_count, wanted, wanted_count);
         sum += wanted_count > 0 ? (double)matches / (double)wanted_count : 1.0;
     }
-    if (status == VIC_OK) *recall = hits->nq > 0 ? sum / (double)hits->nq : 1.0;
+    if (status == VIC_OK) *recall = sum / (double)hits->nq;
     fpenv_leave(caller);
 done:
     mem_free(&mem_default, memory, (uint64_t)k * 2 * sizeof(struct place));

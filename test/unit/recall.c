@@ -151,8 +151,8 @@ static void unused_slots_of_the_truth_are_not_wanted(void **state) {
     const struct vic_truth with = {.nq = 2, .k = 3, .ids = wanted, .distances = near};
     const struct vic_truth worse = {.nq = 2, .k = 3, .ids = found, .distances = (float[6]){3, 3, 3, 3, 3, 3}};
     assert_true(recall_or_end(&worse, &with, 3, 10) == 0.75); /* an unused slot's distance is no tie */
-    const struct vic_truth none = {.nq = 0, .k = 3};
-    assert_true(recall_or_end(&none, &none, 3, 10) == 1.0);
+    const struct vic_truth none = {.nq = 0, .k = INT64_C(1) << 40};
+    assert_true(recall_or_end(&none, &none, INT64_C(1) << 40, 10) == 1.0);
 }
 
 static void shapes_that_do_not_agree_are_refused(void **state) {
