@@ -42,7 +42,8 @@ target_compile_options(vicinal_cuda PRIVATE
         -ffp-contract=off -fno-fast-math -fno-math-errno -fvisibility=hidden>
     $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false -Xcompiler=-fvisibility=hidden>)
 target_link_libraries(vicinal_cuda PRIVATE CUDA::cudart_static Threads::Threads ${CMAKE_DL_LIBS} rt)
-target_link_options(vicinal_cuda PRIVATE LINKER:--exclude-libs,ALL LINKER:--no-undefined)
+# nvcc makes C++ of the host side; its runtime goes inside, so that the object needs no more than the library does.
+target_link_options(vicinal_cuda PRIVATE LINKER:--exclude-libs,ALL LINKER:--no-undefined -static-libstdc++ -static-libgcc)
 install(TARGETS vicinal_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 if(VICINAL_TESTS)
