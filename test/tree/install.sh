@@ -44,7 +44,7 @@ expect "$(pkg-config --modversion vicinal)" pkg-config
 eval "'${CC:-cc}' '$scratch/project/program.c' -o '$scratch/program' $(pkg-config --cflags --libs vicinal)"
 expect "$(LD_LIBRARY_PATH=$libdir "$scratch/program")" "the program built with pkg-config"
 
-cmake -S "$scratch/project" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
+cmake -G Ninja -S "$scratch/project" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
 cmake --build "$scratch/build" >/dev/null
 expect "$("$scratch/build/program")" "the program built with find_package"
 echo "version $version, installed, moved, found by pkg-config and by CMake"
