@@ -94,6 +94,9 @@ static const struct values_kind kinds[] = {
 
 /* ---- one situation */
 
+/* Where vic_search_stats.rows_coded counts a plane. */
+enum { PLANE_8_STATS, PLANE_4_STATS };
+
 struct situation {
     int64_t n, nq, dim;
     enum vic_dtype dtype;
@@ -251,6 +254,27 @@ static void data_with_structure_is_decided_by_the_planes(void **state) {
     test_done();
 }
 
+/* Noise that four bits say little about goes to the eight-bit plane before it goes to a scan, alone and in batches. */
+static void noise_is_decided_by_the_finer_plane(void **state) {
+    (void)state;
+    struct random random = test_random(7);
+    enum { N = 9000, NQ = 12, DIM = 512 };
+    float *values = take((N + NQ) * DIM * sizeof *values);
+    gaussian(&random, values, N + NQ, DIM);
+    struct situation situation = {N, NQ, DIM, VIC_F32, VIC_COSINE, VIC_PLANES_8 | VIC_PLANES_4};
+    struct vic_index *index = index_with(devices[0], &situation, values);
+    for (int64_t nq = 1; nq <= NQ; nq += NQ - 1) {
+        struct vic_matrix queries = matrix_of(values + N * DIM, nq, DIM, VIC_F32);
+        struct vic_search_stats stats;
+        check_paths(index, &queries, 10, NULL, &stats);
+        assert_int_equal(stats.path, VIC_PATH_CERTIFIED);
+        assert_true(stats.fallbacks == 0 && stats.rows_coded[PLANE_8_STATS] >= N && stats.rows_coded[PLANE_4_STATS] > 0);
+    }
+    vic_index_free(index);
+    free(values);
+    test_done();
+}
+
 static void batches_of_every_size_give_the_bytes_of_a_scan(void **state) {
     (void)state;
     struct random random = test_random(4);
@@ -333,6 +357,7 @@ int main(void) {
         cmocka_unit_test_teardown(every_kind_of_data_gives_the_bytes_of_a_scan, test_tell),
         cmocka_unit_test_teardown(every_dimension_gives_the_bytes_of_a_scan, test_tell),
         cmocka_unit_test_teardown(data_with_structure_is_decided_by_the_planes, test_tell),
+        cmocka_unit_test_teardown(noise_is_decided_by_the_finer_plane, test_tell),
         cmocka_unit_test_teardown(batches_of_every_size_give_the_bytes_of_a_scan, test_tell),
         cmocka_unit_test_teardown(every_number_of_survivors_gives_the_bytes_of_a_scan, test_tell),
         cmocka_unit_test_teardown(filters_give_the_bytes_of_a_scan, test_tell),

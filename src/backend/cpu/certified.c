@@ -190,7 +190,7 @@ enum vic_fallback certified_search(struct resident *resident, struct workspace *
     enum vic_fallback why = certified_start(&job, resident, workspace, call, j);
     if (why != VIC_FALLBACK_NONE) return why;
     int64_t row_bytes = rows->dim * (int64_t)vic_dtype_bytes(rows->dtype), passed = 0;
-    if (atomic_load(&resident->doubt) > 0 && !pilot(&job, stats)) return VIC_FALLBACK_SURVIVORS;
+    if (atomic_load(&resident->doubt[job.kind]) > 0 && !pilot(&job, stats)) return VIC_FALLBACK_SURVIVORS;
     int threads = pass(&job, 1, &passed);
     if (threads > stats->threads) stats->threads = threads;
     stats->rows_coded[job.kind] += passed;
@@ -199,10 +199,10 @@ enum vic_fallback certified_search(struct resident *resident, struct workspace *
     if (few) (void)thread_pool_run(pool, (rows->n + job.collect_rows - 1) / job.collect_rows, collect_part, &job);
     int64_t count = atomic_load(&job.count);
     if (!few || count > resident->layout.candidates_count) {
-        atomic_store(&resident->doubt, DOUBT);
+        atomic_store(&resident->doubt[job.kind], DOUBT);
         return VIC_FALLBACK_SURVIVORS;
     }
-    if (atomic_load(&resident->doubt) > 0) atomic_fetch_sub(&resident->doubt, 1);
+    if (atomic_load(&resident->doubt[job.kind]) > 0) atomic_fetch_sub(&resident->doubt[job.kind], 1);
     (void)rescore(&job, count);
     stats->rows_rescored += count + job.seeds;
     stats->bytes_read += (count + job.seeds) * row_bytes;

@@ -76,7 +76,8 @@ struct resident {
     struct scratch *workers; /* layout.threads - 1 */
     uint64_t *select_keys;   /* rows.n: one search at a time */
     atomic_flag select_claimed;
-    atomic_int doubt; /* searches on a plane that first try a part of it: some after one that it did not decide */
+    /* By plane: searches that first try a part of it, some after each one that it did not decide. */
+    atomic_int doubt[PLANE_COUNT];
     /* Waiting for a workspace or the select keys. `owner` finds a child after fork(), where claims of threads that do
      * not exist there are void. */
     _Atomic pid_t owner;

@@ -188,15 +188,29 @@ static enum vic_status plain_some(struct resident *resident, struct workspace *w
 /* Queries from which a batch on planes is faster than one after another: below, decoding rows costs more than it saves. */
 enum { BATCH_QUERIES = 8 };
 
-/* Queries [first, first + count) with planes, those that the planes do not decide by a scan. */
+/* One plane's try at queries [first, first + count). */
+static enum vic_fallback plane_search(struct resident *resident, struct workspace *workspace, const struct search_call *call,
+                                      int64_t first, int64_t count, const struct vic_hits *hits, bool *decided) {
+    if (count >= BATCH_QUERIES) return certified_batch(resident, workspace, call, first, count, hits, decided);
+    enum vic_fallback why = certified_search(resident, workspace, call, first, hits);
+    decided[0] = why == VIC_FALLBACK_NONE;
+    return why;
+}
+
+/* Queries [first, first + count): where four bits leave too much, eight are tried if they are there; those that no plane
+ * decides are scanned. */
 static enum vic_status coded_block(struct resident *resident, struct workspace *workspace, const struct search_call *call,
                                    int64_t first, int64_t count, const struct vic_hits *hits) {
     struct vic_search_stats *stats = call->stats;
     bool decided[QUERIES_MAX] = {false};
     enum vic_status status = VIC_OK;
-    enum vic_fallback why = count < BATCH_QUERIES ? certified_search(resident, workspace, call, first, hits)
-                                                  : certified_batch(resident, workspace, call, first, count, hits, decided);
-    if (count < BATCH_QUERIES) decided[0] = why == VIC_FALLBACK_NONE;
+    enum vic_fallback why = plane_search(resident, workspace, call, first, count, hits, decided);
+    if (why == VIC_FALLBACK_SURVIVORS && plane_choose(&resident->rows, call) == PLANE_4 &&
+        resident->rows.planes[PLANE_8].codes) {
+        struct search_call finer = *call;
+        finer.plane = PLANE_8;
+        why = plane_search(resident, workspace, &finer, first, count, hits, decided);
+    }
     for (int64_t j = 0, end; status == VIC_OK && j < count; j = end) {
         end = j + 1;
         if (decided[j]) continue;

@@ -134,7 +134,7 @@ enum vic_status cpu_attach(struct backend *backend, const struct rows *rows, str
                               .memory = memory,
                               .owner = getpid(),
                               .select_claimed = ATOMIC_FLAG_INIT,
-                              .doubt = 1};
+                              .doubt = {1, 1}};
     made->workspaces = take(&at, (uint64_t)layout.workspaces * sizeof *made->workspaces);
     made->workers = take(&at, (uint64_t)layout.threads * sizeof *made->workers);
     for (int i = 0; i < layout.workspaces; i++) {
