@@ -105,12 +105,12 @@ def _from_tensor(tensor: _dlpack.Tensor) -> tuple[Array, int]:
 def host_array(values: Any, role: str) -> tuple[Array, int]:
     """Anything in host memory as an array of any shape, and the library's number of its type (0: not one of ours)."""
     if not isinstance(values, np.ndarray):
-        if hasattr(values, "__dlpack__") and hasattr(values, "__dlpack_device__"):
-            return _from_tensor(_dlpack.from_dlpack(values))
         boxed = getattr(values, "dtype", None) == object
         column = None if boxed else from_arrow(values)
         if column is not None:
             return column, code_of(column.dtype)
+        if hasattr(values, "__dlpack__") and hasattr(values, "__dlpack_device__"):
+            return _from_tensor(_dlpack.from_dlpack(values))
         plain = _plain_numbers(values)
         try:
             values = np.asarray(values)

@@ -82,7 +82,7 @@ def plan(rows: int, dim: int, metric: str = "cosine", dtype: str = "f32", planes
     """
     options = _lib.BuildOptions(metric=_arrays.parse("metric", metric), dtype=_arrays.parse("dtype", dtype), planes=_planes(planes))
     filled = _lib.Plan()
-    _lib.check(_lib.LIB.vic_index_plan(device_for(device, threads).handle, rows, dim, ctypes.byref(options), ctypes.byref(filled)))
+    _lib.check(_lib.LIB.vic_index_plan(device_for(device, threads).shared.pointer, rows, dim, ctypes.byref(options), ctypes.byref(filled)))
     return Plan(*(getattr(filled, name) for name in Plan._fields))
 
 
@@ -143,7 +143,7 @@ def build(rows: Any, metric: str = "cosine", *, ids: Any = None, texts: Optional
         kept.append(numbers)
     with Watch(progress) as watch:
         options.progress = watch.hook
-        _lib.check(call(chosen.handle, source, ctypes.byref(options), ctypes.byref(pointer)))
+        _lib.check(call(chosen.shared.pointer, source, ctypes.byref(options), ctypes.byref(pointer)))
         handle = Handle(pointer, chosen)
     return Index(handle, None if path is None else os.fspath(path), threads)
 
@@ -178,7 +178,7 @@ def open(path: Path, device: Union[str, Device] = "auto", *, threads: Optional[i
     chosen, pointer = device_for(device, threads), ctypes.c_void_p()
     with Watch(progress) as watch:
         options = _lib.OpenOptions(check=int(check), planes=_planes(planes), progress=watch.hook)
-        check_file(_lib.LIB.vic_index_open(chosen.handle, _arrays.path_bytes(path), ctypes.byref(options), ctypes.byref(pointer)))
+        check_file(_lib.LIB.vic_index_open(chosen.shared.pointer, _arrays.path_bytes(path), ctypes.byref(options), ctypes.byref(pointer)))
         handle = Handle(pointer, chosen)
     return Index(handle, os.fspath(path), threads)
 

@@ -14,6 +14,31 @@ from . import _lib
 from ._errors import ArgumentError
 
 
+class Shared:
+    """A handle of the library, freed when its last holder lets go, and then its parent let go of.
+
+    The garbage collector finalises the objects of a cycle in any order, so an index cannot rely on Python keeping its device
+    alive. Each holder has one entry in a list, whose append and pop are atomic; who pops the first one frees. The pointer is
+    cleared then: a use by another finaliser gets the library's refusal of NULL."""
+
+    __slots__ = ("pointer", "_free", "_parent", "_holders")
+
+    def __init__(self, pointer: ctypes.c_void_p, free: Any, parent: Optional["Shared"] = None) -> None:
+        self.pointer, self._free, self._parent = pointer, free, parent and parent.hold()
+        self._holders = [True]
+
+    def hold(self) -> "Shared":
+        self._holders.append(False)
+        return self
+
+    def release(self) -> None:
+        if self._holders.pop():
+            self._free(self.pointer)
+            self.pointer.value = None
+            if self._parent is not None:
+                self._parent.release()
+
+
 class DeviceInfo(NamedTuple):
     """What a device is. `sentence` says why it cannot be used; bytes are the budget, what is held and the most ever held."""
 
@@ -47,19 +72,19 @@ class Device:
     2
     """
 
-    __slots__ = ("handle", "name", "__weakref__")
+    __slots__ = ("shared", "name", "__weakref__")
 
     def __init__(self, name: str = "auto", threads: int = 0, host_bytes: int = 0, device_bytes: int = 0) -> None:
         handle = ctypes.c_void_p()
         options = _lib.DeviceOptions(name=name.encode(), threads=threads, host_bytes=host_bytes, device_bytes=device_bytes)
         _lib.check(_lib.LIB.vic_device_open(ctypes.byref(options), ctypes.byref(handle)))
-        self.handle = handle
+        self.shared = Shared(handle, _lib.LIB.vic_device_free)
         self.name = self.info.name
 
     @property
     def info(self) -> DeviceInfo:
         raw = _lib.DeviceInfo()
-        _lib.check(_lib.LIB.vic_device_info(self.handle, ctypes.byref(raw)))
+        _lib.check(_lib.LIB.vic_device_info(self.shared.pointer, ctypes.byref(raw)))
         return _info(raw)
 
     @property
@@ -72,10 +97,9 @@ class Device:
         info = self.info
         return f"<vicinal.Device {info.name}: {info.model}, {info.threads} threads>"
 
-    def __del__(self, free: Any = _lib.LIB.vic_device_free) -> None:
-        handle = getattr(self, "handle", None)
-        if handle is not None:
-            free(handle)
+    def __del__(self) -> None:
+        if hasattr(self, "shared"):  # not when opening failed
+            self.shared.release()
 
 
 _open: "weakref.WeakValueDictionary[tuple[int, str, int], Device]" = weakref.WeakValueDictionary()

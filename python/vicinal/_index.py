@@ -21,7 +21,7 @@ import numpy as np
 
 from . import _arrays, _dlpack, _gpu, _lib
 from ._arrays import FLOAT32, INT64, Array, Path
-from ._device import Device, device_for
+from ._device import Device, Shared
 from ._errors import ArgumentError, DimensionError, NotFoundError, UnsupportedError
 from ._hits import PATHS, Hits, Ranges
 from ._progress import Reporter, Watch
@@ -41,24 +41,26 @@ class Memory(NamedTuple):
 
 
 class Handle:
-    """An index of the library and the device that it must not outlive."""
+    """An index of the library, held by the `Index`, by every call that runs on it, and by its filters."""
 
-    __slots__ = ("pointer", "device")
+    __slots__ = ("pointer", "device", "shared")
 
     def __init__(self, pointer: ctypes.c_void_p, device: Device) -> None:
         self.pointer, self.device = pointer, device
+        self.shared = Shared(pointer, _lib.LIB.vic_index_free, device.shared)
 
-    def __del__(self, free: Any = _lib.LIB.vic_index_free) -> None:
-        free(self.pointer)
+    def __del__(self) -> None:
+        self.shared.release()
 
 
 class Filter:
     """Which rows of one index may answer; made by `Index.filter`. len() says how many pass."""
 
-    __slots__ = ("pointer", "handle")
+    __slots__ = ("pointer", "shared")
 
     def __init__(self, pointer: ctypes.c_void_p, handle: Handle) -> None:
-        self.pointer, self.handle = pointer, handle
+        self.pointer = pointer
+        self.shared = Shared(pointer, _lib.LIB.vic_filter_free, handle.shared)
 
     def __len__(self) -> int:
         return int(_lib.LIB.vic_filter_count(self.pointer))
@@ -66,8 +68,8 @@ class Filter:
     def __repr__(self) -> str:
         return f"<vicinal.Filter: {len(self)} rows pass>"
 
-    def __del__(self, free: Any = _lib.LIB.vic_filter_free) -> None:
-        free(self.pointer)
+    def __del__(self) -> None:
+        self.shared.release()
 
 
 class _Slot:
