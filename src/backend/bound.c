@@ -35,6 +35,12 @@ float bound_error(double square_sum, float divisor) { return round_above(sqrt(sq
 /* Relative error of a canonical sum in which a product passes `roundings` operations [1]. */
 static double sum_error(double roundings) { return roundings * unit / (1 - roundings * unit); }
 
+/* C: chunks of 128 dimensions, the last one padded. */
+static double chunks_of(int64_t dim) {
+    int64_t chunks = (dim + 127) / 128;
+    return (double)chunks;
+}
+
 /* What a query's codes leave over and how large they are, as double sums. */
 struct query_sums {
     double square, rest_square, high_square, low_square;
@@ -67,7 +73,7 @@ bool bound_query(enum vic_metric metric, const float *query, int64_t dim, float 
     double norm = sqrt(sums.square) * wider, rest = sqrt(sums.rest_square) * wider;               /* ||q||, ||f|| */
     double parts = (double)step * (256 * sqrt(sums.high_square) + sqrt(sums.low_square)) * wider; /* G [6] */
     if (norm > (double)norm_most || (largest > 0 && largest < query_least)) return false;
-    double chunks = (double)((dim + 127) / 128);
+    double chunks = chunks_of(dim);
     double underflow = 128 * chunks * 0x1p-149 + (double)step * 0x1p-149 + 0x1p-148; /* [3], [7] */
     double approx = 5 * unit * parts;                                                /* [7] */
     double beta = rest + approx, gamma = underflow;
@@ -98,7 +104,7 @@ bool bound_query(enum vic_metric metric, const float *query, int64_t dim, float 
 }
 
 float bound_threshold(const struct plane_query *query, float score) {
-    double chunks = (double)((query->dim + 127) / 128), least;
+    double chunks = chunks_of(query->dim), least;
     if (query->metric == VIC_DOT) return score;
     if (query->metric == VIC_COSINE) {
         if (!(score > -1)) return -INFINITY; /* the clamp lifts any quotient to -1 */

@@ -5,7 +5,7 @@
 static enum vic_status flat_search(const struct vic_index *index, const struct search_call *call, const struct vic_hits *hits) {
     struct search_call planned = *call;
     enum vic_fallback why = VIC_FALLBACK_NONE;
-    planner_path(&index->corpus.rows, &planned, &why);
+    planner_path(index->device, &index->corpus.rows, &planned, &why);
     enum vic_status status = index->device->ops->search(index->resident, &planned, hits);
     if (why != VIC_FALLBACK_NONE) call->stats->fallback = why, call->stats->fallbacks = call->queries->rows;
     return status;

@@ -63,7 +63,8 @@ enum vic_status planner_planes(struct vic_device *device, const struct rows *row
     double best = cost_most;
     *planes = 0;
     if (m > rows->n) m = rows->n;
-    if (dtype_is_integer(rows->dtype) || m < SAMPLE_ROWS_LEAST || n * row_bytes < rows_bytes_least) return VIC_OK;
+    bool worth = m >= SAMPLE_ROWS_LEAST && n * row_bytes >= rows_bytes_least;
+    if (device->ops != device->host_ops || dtype_is_integer(rows->dtype) || !worth) return VIC_OK;
     TRY(sample_take(device, rows, m, &sample));
     TRY(planes_alloc(&sample, rows->dim, VIC_PLANES_8 | VIC_PLANES_4));
     TRY(planes_code(device, &sample, &sample.rows, 0, NULL));
@@ -78,12 +79,12 @@ done:
     return status;
 }
 
-void planner_path(const struct rows *rows, struct search_call *call, enum vic_fallback *why) {
+void planner_path(const struct vic_device *device, const struct rows *rows, struct search_call *call, enum vic_fallback *why) {
     int64_t k = call->k;
     *why = VIC_FALLBACK_NONE;
     if (call->path != 0 && call->path != VIC_PATH_CERTIFIED) return;
     call->plane = PLANE_4;
-    if (call->path == VIC_PATH_CERTIFIED || !planes_present(rows)) return;
+    if (call->path == VIC_PATH_CERTIFIED || !planes_present(rows) || device->ops != device->host_ops) return;
     if (dtype_is_integer(rows->dtype) || k > rows->n / 32)
         *why = VIC_FALLBACK_COST;
     else

@@ -1,5 +1,5 @@
 /* The one place that decides what is worth its cost: which planes an index gets, and how a search goes about its work.
- * Decisions never show in an answer's bytes. */
+ * Decisions never show in an answer's bytes. Only the CPU searches on planes yet. */
 #ifndef INDEX_PLANNER_H
 #define INDEX_PLANNER_H
 
@@ -10,6 +10,6 @@
 enum vic_status planner_planes(struct vic_device *device, const struct rows *rows, int64_t n, int32_t *planes);
 
 /* Path and plane of a call whose path is open. */
-void planner_path(const struct rows *rows, struct search_call *call, enum vic_fallback *why);
+void planner_path(const struct vic_device *device, const struct rows *rows, struct search_call *call, enum vic_fallback *why);
 
 #endif
