@@ -12,7 +12,7 @@ import numpy as np
 from . import _arrays, _lib
 from ._arrays import INT64, Path
 from ._device import Device, device_for
-from ._errors import ArgumentError, DimensionError, MissingFileError, NotFoundError
+from ._errors import ArgumentError, DimensionError
 from ._index import Handle, Index, refuse_graph
 from ._progress import Reporter, Watch
 
@@ -81,8 +81,8 @@ def plan(rows: int, dim: int, metric: str = "cosine", dtype: str = "f32", planes
     768000000
     """
     options = _lib.BuildOptions(metric=_arrays.parse("metric", metric), dtype=_arrays.parse("dtype", dtype), planes=_planes(planes))
-    filled = _lib.Plan()
-    _lib.check(_lib.LIB.vic_index_plan(device_for(device, threads).shared.pointer, rows, dim, ctypes.byref(options), ctypes.byref(filled)))
+    filled, chosen = _lib.Plan(), device_for(device, threads)
+    _lib.check(_lib.LIB.vic_index_plan(chosen.shared.pointer, rows, dim, ctypes.byref(options), ctypes.byref(filled)))
     return Plan(*(getattr(filled, name) for name in Plan._fields))
 
 
@@ -126,11 +126,14 @@ def build(rows: Any, metric: str = "cosine", *, ids: Any = None, texts: Optional
         kept += [struct, memory]
     pointer = ctypes.c_void_p()
     if isinstance(rows, (str, os.PathLike)):
-        reader = reader_options(dtype if convert else None, format, dataset)
+        facts = file_facts(rows)
+        reader = reader_options(dtype if not facts.dtype else None, format, dataset)
+        if facts.element == b"f64" and (convert or dtype is not None):
+            reader.dtype = _lib.F32
         options.reader = ctypes.addressof(reader)
         call: Any = _lib.LIB.vic_index_build_file
         source: Any = _arrays.path_bytes(rows)
-        count = file_rows(rows) if ids is not None else 0
+        count = reader_rows(rows, reader) if ids is not None else 0
     else:
         matrix, array = _arrays.rows_of(rows, convert or dtype is not None)
         kept.append(array)
@@ -143,7 +146,7 @@ def build(rows: Any, metric: str = "cosine", *, ids: Any = None, texts: Optional
         kept.append(numbers)
     with Watch(progress) as watch:
         options.progress = watch.hook
-        _lib.check(call(chosen.shared.pointer, source, ctypes.byref(options), ctypes.byref(pointer)))
+        _lib.check_file(call(chosen.shared.pointer, source, ctypes.byref(options), ctypes.byref(pointer)))
         handle = Handle(pointer, chosen)
     return Index(handle, None if path is None else os.fspath(path), threads)
 
@@ -153,19 +156,22 @@ def reader_options(dtype: Any, format: Optional[str], dataset: Optional[str]) ->
                               dataset=dataset.encode() if dataset else None)
 
 
-def file_rows(path: Path) -> int:
-    """How many rows a vector file says it has."""
-    info = _lib.FileInfo()
-    check_file(_lib.LIB.vic_file_info(_arrays.path_bytes(path), ctypes.byref(info)))
-    return int(info.rows)
-
-
-def check_file(status: int) -> None:
-    """As `check`, for a call whose VIC_NOT_FOUND is about a file."""
+def reader_rows(path: Path, options: _lib.ReaderOptions) -> int:
+    """How many rows a file gives when it is read with these options."""
+    reader, info = ctypes.c_void_p(), _lib.FileInfo()
+    _lib.check_file(_lib.LIB.vic_reader_open(_arrays.path_bytes(path), ctypes.byref(options), ctypes.byref(reader)))
     try:
-        _lib.check(status)
-    except NotFoundError as error:
-        raise MissingFileError(str(error)) from None
+        _lib.check(_lib.LIB.vic_reader_info(reader, ctypes.byref(info)))
+        return int(info.rows)
+    finally:
+        _lib.LIB.vic_reader_close(reader)
+
+
+def file_facts(path: Path) -> _lib.FileInfo:
+    """What a file is, as the library says it."""
+    info = _lib.FileInfo()
+    _lib.check_file(_lib.LIB.vic_file_info(_arrays.path_bytes(path), ctypes.byref(info)))
+    return info
 
 
 def open(path: Path, device: Union[str, Device] = "auto", *, threads: Optional[int] = None, check: bool = False, planes: Planes = None,
@@ -178,7 +184,7 @@ def open(path: Path, device: Union[str, Device] = "auto", *, threads: Optional[i
     chosen, pointer = device_for(device, threads), ctypes.c_void_p()
     with Watch(progress) as watch:
         options = _lib.OpenOptions(check=int(check), planes=_planes(planes), progress=watch.hook)
-        check_file(_lib.LIB.vic_index_open(chosen.shared.pointer, _arrays.path_bytes(path), ctypes.byref(options), ctypes.byref(pointer)))
+        _lib.check_file(_lib.LIB.vic_index_open(chosen.shared.pointer, _arrays.path_bytes(path), ctypes.byref(options), ctypes.byref(pointer)))
         handle = Handle(pointer, chosen)
     return Index(handle, os.fspath(path), threads)
 

@@ -83,6 +83,7 @@ class Device:
 
     @property
     def info(self) -> DeviceInfo:
+        """What the device is and holds now."""
         raw = _lib.DeviceInfo()
         _lib.check(_lib.LIB.vic_device_info(self.shared.pointer, ctypes.byref(raw)))
         return _info(raw)

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _arrays, _lib
 from ._arrays import FLOAT32, INT64, Array, Path
-from ._build import build, check_file, reader_options
+from ._build import build, file_facts, reader_options
 from ._device import Device
 from ._errors import DimensionError, ElementTypeError
 from ._hits import Hits
@@ -51,9 +51,7 @@ def _file_info(raw: _lib.FileInfo) -> FileInfo:
 
 def info(path: Path) -> FileInfo:
     """What a file is. A file of no known kind is no error: format "unknown" and a note. Raises MissingFileError."""
-    raw = _lib.FileInfo()
-    check_file(_lib.LIB.vic_file_info(_arrays.path_bytes(path), ctypes.byref(raw)))
-    return _file_info(raw)
+    return _file_info(file_facts(path))
 
 
 def read(path: Path, first: int = 0, count: Optional[int] = None, *, dtype: Any = None, format: Optional[str] = None,
@@ -63,7 +61,7 @@ def read(path: Path, first: int = 0, count: Optional[int] = None, *, dtype: Any 
     first, count: which rows. dtype: needed for a .bin; "f32" takes float64 to nearest. format: forces the reader.
     dataset: which one of an HDF5 file. Raises MissingFileError, FormatError with what the file looks like instead."""
     reader, raw, options = ctypes.c_void_p(), _lib.FileInfo(), reader_options(dtype, format, dataset)
-    check_file(_lib.LIB.vic_reader_open(_arrays.path_bytes(path), ctypes.byref(options), ctypes.byref(reader)))
+    _lib.check_file(_lib.LIB.vic_reader_open(_arrays.path_bytes(path), ctypes.byref(options), ctypes.byref(reader)))
     try:
         _lib.check(_lib.LIB.vic_reader_info(reader, ctypes.byref(raw)))
         wanted = raw.rows - first if count is None else count
@@ -88,14 +86,14 @@ def write(path: Path, rows: Any, *, format: Optional[str] = None, convert: bool 
     Raises ElementTypeError when the format has no such element type."""
     matrix, array = _arrays.rows_of(rows, convert)
     writer, options = ctypes.c_void_p(), _lib.WriterOptions(format=format.encode() if format else None)
-    _lib.check(_lib.LIB.vic_writer_open(_arrays.path_bytes(path), matrix.rows, matrix.dim, matrix.dtype, ctypes.byref(options),
+    _lib.check_file(_lib.LIB.vic_writer_open(_arrays.path_bytes(path), matrix.rows, matrix.dim, matrix.dtype, ctypes.byref(options),
                                         ctypes.byref(writer)))
     try:
         step = max(1, BLOCK_BYTES // max(1, matrix.dim * array.itemsize))
         for row in range(0, len(array), step):
             part = _arrays.matrix_of(array[row:row + step], matrix.dtype)
             _lib.check(_lib.LIB.vic_writer_write(writer, ctypes.byref(part)))
-        _lib.check(_lib.LIB.vic_writer_finish(writer))
+        _lib.check_file(_lib.LIB.vic_writer_finish(writer))
     finally:
         _lib.LIB.vic_writer_free(writer)
 
@@ -154,7 +152,7 @@ def recall(hits: Any, truth: Any, k: Optional[int] = None, n: int = 0) -> float:
 def read_truth(path: Path) -> Truth:
     """Ground truth or saved hits: .bin, .ivecs, .npy of integers, HDF5 `neighbors` and `distances`."""
     raw = _lib.TruthArrays()
-    check_file(_lib.LIB.vic_truth_read(_arrays.path_bytes(path), ctypes.byref(raw)))
+    _lib.check_file(_lib.LIB.vic_truth_read(_arrays.path_bytes(path), ctypes.byref(raw)))
     try:
         ids, distances = np.empty((raw.nq, raw.k), INT64), np.empty((raw.nq, raw.k), FLOAT32) if raw.distances else None
         if ids.size:
@@ -169,7 +167,7 @@ def read_truth(path: Path) -> Truth:
 def write_truth(path: Path, neighbours: Any) -> None:
     """Neighbours into a file, atomically: .bin (ids and distances), .ivecs, .npy (ids). Raises IdError beyond 32 bits."""
     raw, kept = _arrays_of(neighbours, "neighbours")
-    _lib.check(_lib.LIB.vic_truth_write(_arrays.path_bytes(path), ctypes.byref(raw)))
+    _lib.check_file(_lib.LIB.vic_truth_write(_arrays.path_bytes(path), ctypes.byref(raw)))
     del kept
 
 

@@ -37,11 +37,12 @@ def take(array: Any, stream: Any) -> tuple[_dlpack.Tensor, int]:
     kind, place = library_of(array), _dlpack.device_of(array)
     given = _dlpack.stream_number(stream, "stream=")
     ordinal = place[1] if place else None
-    wanted = given or current_stream(kind, ordinal)
-    if kind == "torch" and given is None and wanted is not None and str(array.dtype) in TORCH_ELEMENTS:
+    current = current_stream(kind, ordinal)
+    wanted = given or current
+    if kind == "torch" and wanted == current and str(array.dtype) in TORCH_ELEMENTS:
         element = TORCH_ELEMENTS[str(array.dtype)]
         strides = tuple(step * (element[1] // 8) for step in array.stride())
-        return _dlpack.Tensor(array.data_ptr(), tuple(array.shape), strides, element, _dlpack.CUDA, ordinal, True, array), wanted
+        return _dlpack.Tensor(array.data_ptr(), tuple(array.shape), strides, element, _dlpack.CUDA, ordinal, True, array), wanted or _dlpack.LEGACY_STREAM
     if hasattr(array, "__dlpack__"):
         wanted = wanted or _dlpack.LEGACY_STREAM
         return _dlpack.from_dlpack(array, wanted), wanted

@@ -298,7 +298,7 @@ class Index:
             raise ArgumentError(f"expected path None, {', '.join(map(repr, PATH_NUMBERS))}, found {path!r}")
         if filter is not None and not isinstance(filter, Filter):
             filter = self.filter(filter)
-        options = _lib.SearchOptions(filter=filter.pointer if filter else None, path=PATH_NUMBERS[path] if path else 0,
+        options = _lib.SearchOptions(filter=None if filter is None else filter.pointer, path=PATH_NUMBERS[path] if path else 0,
                                      stats=ctypes.addressof(stats))
         return options, (filter, stats)
 
@@ -423,7 +423,7 @@ class Index:
         """Writes the index to a file, atomically: after a crash or on a full disk the old file is whole."""
         with Watch(progress) as watch:
             options = _lib.SaveOptions(progress=watch.hook)
-            _lib.check(_lib.LIB.vic_index_save(self._live().pointer, _arrays.path_bytes(path), ctypes.byref(options)))
+            _lib.check_file(_lib.LIB.vic_index_save(self._live().pointer, _arrays.path_bytes(path), ctypes.byref(options)))
 
     def check(self, progress: Union[bool, Reporter] = False) -> None:
         """Verifies every checksum of the file and the invariants of its contents; raises ChecksumError or FormatError."""

@@ -14,7 +14,7 @@ import os
 from ctypes import c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any
 
-from ._errors import failure
+from ._errors import MissingFileError, failure
 
 OK, ARGUMENT, DIMENSION, TYPE, NOT_FINITE, ID, NOT_FOUND, NO_MEMORY, BUDGET, IO, NO_SPACE = range(11)
 FORMAT, VERSION, CHECKSUM, LOCKED, UNSUPPORTED, UNAVAILABLE, CANCELLED, CAPACITY, DEVICE_ERROR, FORKED, INTERNAL = range(11, 22)
@@ -230,3 +230,10 @@ def check(status: int) -> None:
     """Raises the exception of a status with the library's sentence; success costs one comparison."""
     if status:
         raise failure(status, LIB.vic_last_error().decode("utf-8", "replace"))
+
+
+def check_file(status: int) -> None:
+    """As `check`, for a call whose VIC_NOT_FOUND is about a file or folder."""
+    if status == NOT_FOUND:
+        raise MissingFileError(LIB.vic_last_error().decode("utf-8", "replace"))
+    check(status)

@@ -1,0 +1,241 @@
+"""Arrays on a GPU: what is asked of their producers, what is refused, and what reaches the library.
+
+No GPU is needed: producers here hold host memory and say that it lies on one, and the call that would enqueue a search is
+recorded instead. What a GPU computes is compared by the tests that run on one.
+"""
+import ctypes
+import types
+
+import numpy as np
+import pytest
+import vicinal
+from test_arrays import Exported, numpy_versions_capsules
+from vicinal import _device, _dlpack, _gpu, _lib
+
+CUDA0, CUDA1 = (2, 0), (2, 1)
+
+
+class CudaInterface:
+    """An array that is known by its CUDA array interface alone."""
+
+    def __init__(self, array, **changes):
+        self.array = array
+        self.__cuda_array_interface__ = {"shape": array.shape, "typestr": array.dtype.str, "data": (array.ctypes.data, False), "version": 3,
+                                         "strides": None if array.flags.c_contiguous else array.strides, **changes}
+
+
+@pytest.fixture
+def rows(numbers):
+    return numbers.standard_normal((6, 4), np.float32)
+
+
+@pytest.fixture
+def recorded(monkeypatch, rows):
+    """An index that passes for one on cuda:0, and the list of searches that it was asked for."""
+    index, calls = vicinal.build(rows, device=vicinal.Device("cpu", threads=1)), []
+
+    def search(pointer, matrix, k, options, hits):
+        if hits is None:
+            return _lib.NO_MEMORY if k > 2**40 else _lib.ARGUMENT
+        matrix, options, hits = matrix._obj, options._obj, hits._obj
+        calls.append(types.SimpleNamespace(data=matrix.data, rows=matrix.rows, stride=matrix.stride_bytes, dtype=matrix.dtype, place=matrix.place,
+                                           stream=options.stream, hits_place=hits.place, ids=hits.ids, scores=hits.scores, k=k))
+        ctypes.memset(hits.ids, 0, matrix.rows * k * 8)
+        return _lib.OK
+
+    monkeypatch.setattr(_device.Device, "ordinal", property(lambda self: 0))
+    monkeypatch.setattr(index._handle.device, "name", "cuda:0")
+    monkeypatch.setattr(index, "_on_host", False)
+    monkeypatch.setattr(_lib.LIB, "vic_index_search", search)
+    return index, calls
+
+
+def results(nq, k, wrap=lambda array: Exported(array, device=CUDA0)):
+    ids, scores = np.empty((nq, k), np.int64), np.empty((nq, k), np.float32)
+    return ids, scores, (wrap(ids), wrap(scores))
+
+
+@numpy_versions_capsules
+def test_arrays_on_a_gpu_are_refused_for_an_index_on_the_cpu(rows):
+    index = vicinal.build(rows, device="cpu")
+    for array, where in ((Exported(rows, device=CUDA0), "cuda:0"), (CudaInterface(rows), "cuda"), (Exported(rows, device=(13, 1)), "managed"),
+                         (Exported(rows, device=(10, 0)), "rocm"), (Exported(rows, device=(99, 0)), "99")):
+        with pytest.raises(vicinal.ArgumentError, match=f"host.*{where}"):
+            index.search(array)
+        with pytest.raises(vicinal.ArgumentError, match=f"host.*{where}"):
+            index.within(array, 0.5)
+        with pytest.raises(vicinal.ArgumentError, match=f"host.*{where}"):
+            vicinal.build(array)
+        with pytest.raises(vicinal.ArgumentError, match=f"host.*{where}"):
+            vicinal.build(rows, ids=array)
+        assert getattr(array, "requests", []) == []  # no capsule was made only to be refused
+    with pytest.raises(vicinal.ArgumentError, match="no stream"):
+        index.search(rows, stream=1)
+
+
+@numpy_versions_capsules
+def test_pinned_host_memory_is_host_memory(rows):
+    assert np.array_equal(vicinal.build(Exported(rows, device=(3, 0))).vectors(), rows)
+
+
+@numpy_versions_capsules
+def test_queries_on_the_gpu_reach_the_library_as_they_are(recorded, rows):
+    index, calls = recorded
+    queries, (ids, scores, out) = Exported(rows, device=CUDA0), results(6, 3)
+    hits = index.search(queries, 3, out=out, stream=77)
+    (call,) = calls
+    assert (call.data, call.rows, call.stride, call.dtype, call.place, call.hits_place) == (rows.ctypes.data, 6, 16, _lib.F32, 2, 2)
+    assert (call.stream, call.ids, call.scores, call.k) == (77, ids.ctypes.data, scores.ctypes.data, 3)
+    assert hits.ids is out[0] and hits.scores is out[1]
+    assert queries.requests == [{"max_version": (1, 1), "stream": 77}] and out[0].requests[0]["stream"] == 77
+
+
+@numpy_versions_capsules
+@pytest.mark.parametrize("stream,handle", [(1, 1), (2, 2), (12345, 12345), (types.SimpleNamespace(cuda_stream=0), 1),
+                                           (types.SimpleNamespace(cuda_stream=640), 640), (types.SimpleNamespace(ptr=0), 1),
+                                           (types.SimpleNamespace(ptr=2), 2), (types.SimpleNamespace(__cuda_stream__=lambda: (0, 640)), 640), (None, 1)])
+def test_streams_are_passed_on_as_the_standards_say(recorded, rows, stream, handle):
+    index, calls = recorded
+    queries = Exported(rows, device=CUDA0)
+    index.search(queries, 2, out=results(6, 2)[2], stream=stream)
+    assert calls[0].stream == handle and queries.requests[0]["stream"] == handle
+
+
+@pytest.mark.parametrize("stream", [0, -1, True, "1", 1.0])
+def test_streams_that_say_nothing_are_refused(recorded, rows, stream):
+    index, calls = recorded
+    with pytest.raises(vicinal.ArgumentError, match="stream"):
+        index.search(CudaInterface(rows), 2, out=results(6, 2, CudaInterface)[2], stream=stream)
+    assert calls == []
+
+
+def test_the_cuda_array_interface_names_its_stream(recorded, rows, monkeypatch):
+    index, calls = recorded
+    waits = []
+    monkeypatch.setattr(_dlpack, "stream_wait", lambda waiting, producing: waits.append((waiting, producing)))
+    out = results(6, 2, CudaInterface)[2]
+    index.search(CudaInterface(rows, stream=640), 2, out=out)
+    assert calls[-1].stream == 640 and waits == []
+    index.search(CudaInterface(rows, stream=640), 2, out=out, stream=77)
+    assert calls[-1].stream == 77 and waits == [(77, 640)]
+    index.search(CudaInterface(rows, stream=None), 2, out=out)
+    assert calls[-1].stream == 1
+    with pytest.raises(vicinal.ArgumentError, match="__cuda_array_interface__"):
+        index.search(CudaInterface(rows, stream=0), 2, out=out)
+    for changes, sentence in (({"mask": rows}, "mask"), ({"typestr": ">f4"}, ">f4"), ({"typestr": "<c8"}, "<c8")):
+        with pytest.raises(vicinal.ElementTypeError, match=sentence):
+            index.search(CudaInterface(rows, **changes), 2, out=out)
+
+
+def test_ordering_streams_goes_through_the_driver(monkeypatch):
+    made = []
+
+    class Driver:
+        def __getattr__(self, name):
+            return lambda *arguments: made.append((name, [getattr(a, "value", None) for a in arguments])) or 0
+
+    monkeypatch.setattr(_dlpack, "_driver", Driver)
+    _dlpack.stream_wait(77, 640)
+    assert [name for name, _ in made] == ["cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy_v2"]
+    assert made[1][1][1] == 640 and made[2][1][0] == 77
+
+    class Broken:
+        def __getattr__(self, name):
+            return lambda *arguments: 201 if name == "cuEventRecord" else 0
+
+    monkeypatch.setattr(_dlpack, "_driver", Broken)
+    with pytest.raises(vicinal.DeviceError, match="201.*cuEventRecord"):
+        _dlpack.stream_wait(77, 640)
+
+
+@numpy_versions_capsules
+def test_PYT_07_queries_on_another_gpu_are_refused_naming_both(recorded, rows):
+    index, calls = recorded
+    with pytest.raises(vicinal.ArgumentError, match="cuda:0.*cuda:1"):
+        index.search(Exported(rows, device=CUDA1), 2, out=results(6, 2)[2])
+    with pytest.raises(vicinal.ArgumentError, match="out.ids.*cuda:0.*cuda:1"):
+        index.search(Exported(rows, device=CUDA0), 2, out=results(6, 2, lambda array: Exported(array, device=CUDA1))[2])
+    assert calls == []
+
+
+@numpy_versions_capsules
+def test_what_a_gpu_could_not_read_or_write_is_refused(recorded, rows, numbers):
+    index, calls = recorded
+    wide = numbers.standard_normal((6, 8), np.float32)
+
+    def on_gpu(array):
+        return Exported(array, device=CUDA0)
+
+    index.search(on_gpu(wide[:, :4]), 2, out=results(6, 2)[2])
+    assert calls[0].stride == 32
+    index.search(on_gpu(rows[2]), 2, out=(on_gpu(np.empty(2, np.int64)), None))
+    assert calls[1].rows == 1 and calls[1].scores is None
+    for queries, error in ((wide[:, ::2], vicinal.ArgumentError), (rows[::-1], vicinal.ArgumentError), (rows.astype(np.float64), vicinal.ElementTypeError),
+                           (rows.astype(np.float16), vicinal.ElementTypeError), (rows[None], vicinal.DimensionError)):
+        with pytest.raises(error):
+            index.search(on_gpu(queries), 2, out=results(6, 2)[2])
+    for ids, scores, error in ((np.empty((6, 2), np.uint32), None, vicinal.ElementTypeError), (np.empty((6, 3), np.int64), None, vicinal.DimensionError),
+                               (np.empty((6, 4), np.int64)[:, ::2], None, vicinal.ArgumentError),
+                               (np.empty((6, 2), np.int64), np.empty((6, 2)), vicinal.ElementTypeError)):
+        with pytest.raises(error, match="out."):
+            index.search(on_gpu(rows), 2, out=(on_gpu(ids), None if scores is None else on_gpu(scores)))
+    fixed = np.empty((6, 2), np.int64)
+    fixed.flags.writeable = False
+    with pytest.raises(vicinal.ArgumentError, match="read-only"):
+        index.search(on_gpu(rows), 2, out=(on_gpu(fixed), None))
+    with pytest.raises(vicinal.ArgumentError, match="out="):
+        index.search(on_gpu(rows), 2)
+    assert len(calls) == 2
+
+
+class FakeTorchTensor:
+    """What of a PyTorch tensor is used: made to look like one by its module's name."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.dtype = array, array.shape, f"torch.{array.dtype.name}"
+        self.device = types.SimpleNamespace(index=0)
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def stride(self):
+        return tuple(step // self.array.itemsize for step in self.array.strides)
+
+    def __dlpack_device__(self):
+        return CUDA0
+
+    def __dlpack__(self, **keywords):
+        raise AssertionError("a capsule was asked for")
+
+    def tolist(self):
+        return self.array.tolist()
+
+
+FakeTorchTensor.__module__ = "torch.fake"
+
+
+@pytest.fixture
+def fake_torch(monkeypatch):
+    made = []
+    torch = types.SimpleNamespace(int64=np.int64, float32=np.float32, made=made, stream=0)
+    torch.empty = lambda shape, dtype, device: made.append(FakeTorchTensor(np.empty(shape, dtype))) or made[-1]
+    torch.cuda = types.SimpleNamespace(current_stream=lambda ordinal: types.SimpleNamespace(cuda_stream=torch.stream))
+    monkeypatch.setitem(_gpu.sys.modules, "torch", torch)
+    return torch
+
+
+def test_tensors_on_their_current_stream_give_tensors_without_a_capsule(recorded, rows, fake_torch):
+    index, calls = recorded
+    hits = index.search(FakeTorchTensor(rows), 3)
+    assert hits.ids is fake_torch.made[0] and hits.scores is fake_torch.made[1] and hits.ids.shape == (6, 3)
+    assert calls[0].stream == 1 and calls[0].data == rows.ctypes.data and calls[0].ids == hits.ids.data_ptr()
+    fake_torch.stream = 640
+    one = index.search(FakeTorchTensor(rows[0]), 3)
+    assert calls[1].stream == 640 and one.ids.shape == (3,)
+
+
+def test_a_k_that_cannot_be_is_refused_before_tensors_are_made(recorded, rows, fake_torch):
+    index, calls = recorded
+    with pytest.raises(vicinal.OutOfMemoryError):
+        index.search(FakeTorchTensor(rows), 2**45)
+    assert calls == [] and fake_torch.made == []
