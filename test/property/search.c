@@ -157,7 +157,7 @@ static void every_k_is_a_prefix_of_the_whole_order(void **state) {
 static void random_situations_give_the_oracles_bytes(void **state) {
     (void)state;
     struct random random = test_random(4);
-    for (int64_t turn = 0; turn < 40; turn++) {
+    for (int64_t turn = 0; turn < 30; turn++) {
         int pair = (int)random_below(&random, TYPE_PAIRS);
         struct shape shape = {.n = 1 + random_below(&random, 2500),
                               .nq = 1 + random_below(&random, 70),
@@ -167,7 +167,7 @@ static void random_situations_give_the_oracles_bytes(void **state) {
                               .metric = (enum vic_metric)(1 + random_below(&random, 3)),
                               .values = (enum values)random_below(&random, VALUES_COUNT),
                               .ids = (enum scene_ids)random_below(&random, IDS_COUNT)};
-        int64_t most = 4000000 / (shape.n * (shape.dim + 128));
+        int64_t most = 1500000 / (shape.n * (shape.dim + 128));
         if (shape.nq > most) shape.nq = most < 1 ? 1 : most;
         shape_check(&random, &shape, turn);
     }
