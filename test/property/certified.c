@@ -268,7 +268,8 @@ static void noise_is_decided_by_the_finer_plane(void **state) {
         struct vic_search_stats stats;
         check_paths(index, &queries, 10, NULL, &stats);
         assert_int_equal(stats.path, VIC_PATH_CERTIFIED);
-        assert_true(stats.fallbacks == 0 && stats.rows_coded[PLANE_8_STATS] >= N && stats.rows_coded[PLANE_4_STATS] > 0);
+        assert_true(stats.fallbacks == 0 && stats.rows_coded[PLANE_8_STATS] >= N);
+        assert_true((stats.rows_coded[PLANE_4_STATS] > 0) == (nq == 1)); /* batches begin with eight bits */
     }
     vic_index_free(index);
     free(values);
