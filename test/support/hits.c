@@ -29,9 +29,6 @@ static void check_slots(const struct vic_index_info *info, const int64_t *found_
     }
 }
 
-/* A scan holds what a worker's buffer holds; the other paths have no limit. */
-static bool path_takes(enum vic_path path, int64_t k) { return path != VIC_PATH_SCAN || k <= 1000; }
-
 void expect_hits_filtered(const struct vic_index *index, const struct vic_filter *filter, const float *query, int64_t k,
                           int64_t count, const int64_t *ids, const float *scores) {
     struct vic_index_info info = {.size = sizeof info};
