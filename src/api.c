@@ -12,11 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STRING_OF(number)                   #number
-#define VERSION_STRING(major, minor, patch) STRING_OF(major) "." STRING_OF(minor) "." STRING_OF(patch)
-
-const char *vic_version(void) { return VERSION_STRING(VIC_VERSION_MAJOR, VIC_VERSION_MINOR, VIC_VERSION_PATCH); }
-
 static enum vic_status argument_given(const void *argument, const char *name) {
     return argument ? VIC_OK : status_fail(VIC_ARGUMENT, "expected %s, found NULL", name);
 }

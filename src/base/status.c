@@ -1,4 +1,4 @@
-/* Names, meanings and the thread's last sentence. */
+/* Names and meanings of statuses, the thread's last sentence, and the version that sentences name. */
 #include "base/status.h"
 
 #include <errno.h>
@@ -18,6 +18,11 @@ static const struct status_row status_rows[] = {
     VIC_STATUS_LIST(STATUS_ROW)
 #undef STATUS_ROW
 };
+
+#define STRING_OF(number)                   #number
+#define VERSION_STRING(major, minor, patch) STRING_OF(major) "." STRING_OF(minor) "." STRING_OF(patch)
+
+const char *vic_version(void) { return VERSION_STRING(VIC_VERSION_MAJOR, VIC_VERSION_MINOR, VIC_VERSION_PATCH); }
 
 static const struct status_row *status_find(enum vic_status status) {
     for (size_t i = 0; i < sizeof status_rows / sizeof *status_rows; i++)
