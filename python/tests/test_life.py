@@ -222,6 +222,15 @@ def test_builds_work_in_other_threads(numbers):
     assert in_threads(lambda i: len(vicinal.build(rows, device="cpu", progress=lambda *state: False)), 4) == [300] * 4
 
 
+def test_devices_come_and_go_in_many_threads(numbers):
+    rows = numbers.standard_normal((9, 16), np.float32)
+
+    def work(i):
+        return sum(len(vicinal.build(rows, device="cpu")) for _ in range(40))  # each may be the last that held the device
+
+    assert in_threads(work) == [360] * 16
+
+
 def resident_bytes():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")

@@ -79,6 +79,8 @@ class Device:
         options = _lib.DeviceOptions(name=name.encode(), threads=threads, host_bytes=host_bytes, device_bytes=device_bytes)
         _lib.check(_lib.LIB.vic_device_open(ctypes.byref(options), ctypes.byref(handle)))
         self.shared = Shared(handle, _lib.LIB.vic_device_free)
+        # Not in __del__: until that has returned, another thread can still get the object from the table of open devices.
+        weakref.finalize(self, self.shared.release).atexit = False
         self.name = self.info.name
 
     @property
@@ -97,10 +99,6 @@ class Device:
     def __repr__(self) -> str:
         info = self.info
         return f"<vicinal.Device {info.name}: {info.model}, {info.threads} threads>"
-
-    def __del__(self) -> None:
-        if hasattr(self, "shared"):  # not when opening failed
-            self.shared.release()
 
 
 _open: "weakref.WeakValueDictionary[tuple[int, str, int], Device]" = weakref.WeakValueDictionary()
