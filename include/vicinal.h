@@ -154,6 +154,24 @@ VIC_API enum vic_status vic_device_info(const struct vic_device *device, struct 
 /* Describes every device this library knows of, usable or not, into infos[0..capacity); *count is how many there are,
  * also when that is more than capacity. infos[i].size must be set. infos may be NULL with capacity 0. Any thread. */
 VIC_API enum vic_status vic_device_list(struct vic_device_info *infos, int64_t capacity, int64_t *count);
+
+/* What decides when planes pay and when a search turns to a scan. Never seen in an answer. */
+struct vic_calibration {
+    size_t size;            /* set by the caller */
+    double scan_bytes_s;    /* bytes of rows that a scan reads in a second */
+    double plane_8_bytes_s; /* bytes of 8-bit codes that a search on planes reads in a second */
+    double plane_4_bytes_s; /* the same of 4-bit codes */
+    double rescore_cost;    /* time of a row read here and there over that of one that streams by */
+    double handover_us;     /* what a search on planes takes where there is nothing to read */
+    double seconds;         /* how long the measuring took */
+};
+
+/* Measures the CPU of this device, in about two seconds and 130 MB of its host memory, uses the result for this device from
+ * now on and keeps it in a small file, which vic_device_open reads where model and kernels are the same. `path` NULL:
+ * vicinal/calibration.json below $XDG_CACHE_HOME or ~/.cache, the only place that is read later. result may be NULL, else
+ * result->size must be set. No other call may use the device meanwhile. VIC_NOT_FOUND: no such folder; what was measured
+ * is used all the same. Without a file, or with one that is not ours, constants that are built in serve. */
+VIC_API enum vic_status vic_device_calibrate(struct vic_device *device, const char *path, struct vic_calibration *result);
 /* NULL is accepted. No index of the device may be alive. */
 VIC_API void vic_device_free(struct vic_device *device);
 

@@ -5,6 +5,7 @@
 #include "base/fpenv.h"
 #include "base/options.h"
 #include "data/reader.h"
+#include "index/calibration.h"
 #include "index/filter.h"
 #include "index/index.h"
 #include "quant/quantizer.h"
@@ -27,7 +28,9 @@ enum vic_status vic_device_open(const struct vic_device_options *options, struct
         return status_fail(VIC_ARGUMENT, "expected threads from 0 (all cores) to 1024, found %d", resolved.threads);
     if (!resolved.allocator.allocate != !resolved.allocator.release)
         return status_fail(VIC_ARGUMENT, "expected both allocator functions or neither, found one");
-    return device_open(&resolved, device);
+    status = device_open(&resolved, device);
+    if (status == VIC_OK) calibration_load(*device);
+    return status;
 }
 
 enum vic_status vic_device_info(const struct vic_device *device, struct vic_device_info *info) {
@@ -56,6 +59,22 @@ enum vic_status vic_device_list(struct vic_device_info *infos, int64_t capacity,
     }
     *count = found;
     return VIC_OK;
+}
+
+enum vic_status vic_device_calibrate(struct vic_device *device, const char *path, struct vic_calibration *result) {
+    struct vic_calibration found = {.size = sizeof found};
+    enum vic_status status = argument_given(device, "a device");
+    if (status != VIC_OK) return status;
+    fpenv caller = fpenv_enter();
+    status = calibration_measure(device, &found.seconds);
+    if (status == VIC_OK) status = calibration_save(device, path);
+    fpenv_leave(caller);
+    found.scan_bytes_s = device->costs.scan_bytes_s;
+    found.plane_8_bytes_s = device->costs.plane_bytes_s[PLANE_8];
+    found.plane_4_bytes_s = device->costs.plane_bytes_s[PLANE_4];
+    found.rescore_cost = device->costs.rescore_cost;
+    found.handover_us = device->costs.handover_us;
+    return status == VIC_OK && result ? options_give(result, &found, sizeof found, "vic_calibration") : status;
 }
 
 void vic_device_free(struct vic_device *device) { device_free(device); }

@@ -65,6 +65,11 @@ class DeviceInfo(Sized):
                 ("device_bytes", c_uint64), ("device_used", c_uint64), ("device_peak", c_uint64)]
 
 
+class Calibration(Sized):
+    _fields_ = [("size", c_size_t), ("scan_bytes_s", c_double), ("plane_8_bytes_s", c_double), ("plane_4_bytes_s", c_double),
+                ("rescore_cost", c_double), ("handover_us", c_double), ("seconds", c_double)]
+
+
 class Texts(ctypes.Structure):
     _fields_ = [("bytes", c_void_p), ("offsets", c_void_p), ("count", c_int64)]
 
@@ -151,7 +156,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "vic_truth": TruthArrays, "vic_generate_options": GenerateOptions, "vic_build_options": BuildOptions, "vic_plan": Plan,
     "vic_open_options": OpenOptions, "vic_save_options": SaveOptions, "vic_index_info": IndexInfo,
     "vic_filter_options": FilterOptions, "vic_search_stats": SearchStats, "vic_search_options": SearchOptions,
-    "vic_ranges": RangesArrays,
+    "vic_ranges": RangesArrays, "vic_calibration": Calibration,
 }
 
 _p, _s, _i, _l, _z, _f = c_void_p, c_char_p, c_int, c_int64, c_size_t, c_float
@@ -162,7 +167,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "vic_metric_parse": (_i, (_s, _p)), "vic_dtype_parse": (_i, (_s, _p)),
     "vic_metric_name": (_s, (_i,)), "vic_dtype_name": (_s, (_i,)), "vic_dtype_bytes": (_z, (_i,)),
     "vic_device_open": (_i, (_p, _p)), "vic_device_info": (_i, (_p, _p)), "vic_device_list": (_i, (_p, _l, _p)),
-    "vic_device_free": (None, (_p,)),
+    "vic_device_calibrate": (_i, (_p, _s, _p)), "vic_device_free": (None, (_p,)),
     "vic_texts_read": (_i, (_s, _p)), "vic_texts_free": (None, (_p,)),
     "vic_file_info": (_i, (_s, _p)),
     "vic_reader_open": (_i, (_s, _p, _p)), "vic_reader_info": (_i, (_p, _p)), "vic_reader_read": (_i, (_p, _l, _l, _p)),

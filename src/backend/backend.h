@@ -94,7 +94,7 @@ extern const struct backend_ops cpu_backend;
 extern const struct backend_ops cuda_backend;
 
 /* What such an object exports, under the name vicinal_backend_object. */
-enum { BACKEND_ABI = 1 }; /* raised with every change of a struct in this header, base/mem.h or vicinal.h */
+enum { BACKEND_ABI = 2 }; /* raised with every change of a struct in this header, base/mem.h or vicinal.h */
 struct backend_object {
     uint32_t abi; /* BACKEND_ABI of its build; nothing else may be read when it is another */
     const struct backend_ops *ops;
@@ -105,12 +105,21 @@ struct backend_object {
 /* The backends there are, best first, ended by NULL. */
 extern const struct backend_ops *const backend_list[];
 
+/* What work costs on the CPU here, for index/planner.c: built in, or measured once by index/calibrate.c. */
+struct costs {
+    double scan_bytes_s, plane_bytes_s[PLANE_COUNT]; /* read in a second by a scan of rows, by a pass over codes */
+    double rescore_cost;                             /* a row read here and there over one that streams by */
+    double handover_us;                              /* steps of a certified search, apart from what they read */
+};
+extern const struct costs costs_builtin;
+
 /* An opened device: the CPU always (ingest is its work), and the backend that searches, which may be the same. */
 struct vic_device {
     struct mem host, device;
     const struct backend_ops *host_ops, *ops;
     struct backend *host_backend, *backend;
     struct vic_device_info info;
+    struct costs costs;
 };
 
 /* options resolved by options_take. */

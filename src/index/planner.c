@@ -2,7 +2,7 @@
  * plane, and what the plane leaves to be scored says what a search of all rows will cost.
  *
  * Costs are in units of the scan that reads every row: a plane's own pass costs its share of the bytes, a row that is left
- * costs more than one that streams by, since it lies anywhere. */
+ * costs more than one that streams by, since it lies anywhere. The device says how much (struct costs). */
 #include "index/planner.h"
 
 enum {
@@ -12,10 +12,8 @@ enum {
     SAMPLE_K = 2 /* the row itself and its nearest neighbour */
 };
 static const int64_t sample_bytes = 16 << 20;
-/* Rows of fewer bytes are scanned in less time than the steps of a certified search take to hand over (some 20 us). */
-static const int64_t rows_bytes_least = 4 << 20;
-/* A row read here and there against one that streams by (measured on rows of 1,536 bytes). */
-static const double rescore_cost = 2.5;
+/* Planes are worth nothing where handing over between the steps of a certified search takes more than this of a scan. */
+static const double handover_most = 0.5;
 /* Alone a query is bound by the codes' bytes, so the smaller ones are faster; from here on the arithmetic units are the limit,
  * and eight bits leave fewer rows to score (256 queries, k = 10, real rows of 384: 35 ms of one thread against 47). */
 static const int64_t batch_least = 8;
@@ -66,7 +64,9 @@ enum vic_status planner_planes(struct vic_device *device, const struct rows *row
     double best = cost_most;
     *planes = 0;
     if (m > rows->n) m = rows->n;
-    bool worth = m >= SAMPLE_ROWS_LEAST && n * row_bytes >= rows_bytes_least;
+    const struct costs *costs = &device->costs;
+    double scan_us = (double)n * (double)row_bytes / costs->scan_bytes_s * 1e6;
+    bool worth = m >= SAMPLE_ROWS_LEAST && costs->handover_us <= handover_most * scan_us;
     if (device->ops != device->host_ops || dtype_is_integer(rows->dtype) || !worth) return VIC_OK;
     TRY(sample_take(device, rows, m, &sample));
     TRY(planes_alloc(&sample, rows->dim, VIC_PLANES_8 | VIC_PLANES_4));
@@ -74,7 +74,8 @@ enum vic_status planner_planes(struct vic_device *device, const struct rows *row
     for (int kind = 0; kind < PLANE_COUNT; kind++) {
         double share = 1;
         TRY(sample_share(device, &sample, (enum plane_kind)kind, &share));
-        double cost = (double)plane_stride((enum plane_kind)kind, rows->dim) / (double)row_bytes + rescore_cost * share;
+        double pass = (double)plane_stride((enum plane_kind)kind, rows->dim) / costs->plane_bytes_s[kind];
+        double cost = pass * costs->scan_bytes_s / (double)row_bytes + costs->rescore_cost * share;
         if (cost < best) best = cost, *planes = (int32_t)quantizers[kind]->bit;
     }
 done:
