@@ -198,3 +198,12 @@ def test_devices_are_listed_and_shared():
         vicinal.build(np.eye(2, dtype=np.float32), device=mine, threads=3)
     with pytest.raises(vicinal.ArgumentError, match="1024"):
         vicinal.build(np.eye(2, dtype=np.float32), threads=9999)
+
+
+def test_a_device_is_calibrated_into_a_file(tmp_path):
+    device = vicinal.Device("cpu")
+    measured = device.calibrate(str(tmp_path / "calibration.json"))
+    assert measured.scan_bytes_s > 1e6 and measured.plane_8_bytes_s > 0 and measured.seconds > 0
+    assert (tmp_path / "calibration.json").stat().st_size > 0
+    with pytest.raises(vicinal.NotFoundError):
+        device.calibrate(str(tmp_path / "no" / "folder.json"))

@@ -9,7 +9,7 @@
 >>> ids, scores = hits
 """
 from ._build import Plan, build, open, plan
-from ._device import Device, DeviceInfo, devices
+from ._device import Calibration, Device, DeviceInfo, devices
 from ._errors import (ArgumentError, BudgetError, CancelledError, CapacityError, ChecksumError, DeviceError, DimensionError, ElementTypeError,
                       Error, ForkedError, FormatError, IdError, InternalError, LockedError, MissingFileError, NotFiniteError, NotFoundError,
                       OutOfMemoryError, StorageError, UnavailableError, UnsupportedError, VersionError)
@@ -21,7 +21,7 @@ from ._lib import LIB as _LIB
 __version__: str = _LIB.vic_version().decode()
 
 __all__ = [
-    "ArgumentError", "BudgetError", "CancelledError", "CapacityError", "ChecksumError", "Device", "DeviceError", "DeviceInfo",
+    "ArgumentError", "BudgetError", "Calibration", "CancelledError", "CapacityError", "ChecksumError", "Device", "DeviceError", "DeviceInfo",
     "DimensionError", "ElementTypeError", "Error", "FileInfo", "Filter", "ForkedError", "FormatError", "Hits", "IdError", "Index",
     "InternalError", "LockedError", "Memory", "MissingFileError", "NotFiniteError", "NotFoundError", "OutOfMemoryError", "Plan", "Ranges",
     "Stats", "StorageError", "Truth", "UnavailableError", "UnsupportedError", "VersionError", "build", "devices", "generate", "info",
