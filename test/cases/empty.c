@@ -10,20 +10,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
-
-static int setup(void **state) {
-    (void)state;
-    device = device_of(0);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    vic_device_free(device);
-    return 0;
-}
-
 static bool says(const char *words) { return strstr(vic_last_error(), words) != NULL; }
 
 static void check_nothing(const struct vic_index *index, enum vic_metric metric, const struct vic_filter *filter) {
@@ -58,7 +44,7 @@ static void EMP_01_an_empty_index_answers_nothing_well(void **state) {
     for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++)
         for (enum vic_dtype dtype = VIC_F32; dtype <= VIC_U8; dtype++) {
             struct data data = {NULL, 0, 8, dtype, metric, NULL};
-            struct vic_index *index = index_with_planes(device, &data, VIC_PLANES_8 | VIC_PLANES_4);
+            struct vic_index *index = index_with_planes(test_device, &data, VIC_PLANES_8 | VIC_PLANES_4);
             struct vic_index_info info = {.size = sizeof info};
             struct vic_filter *filter = NULL;
             const char *text = NULL;
@@ -85,8 +71,8 @@ static void EMP_02_one_row_is_an_index(void **state) {
     static const float scores[3][2] = {{5, 5}, {0, 0}, {0, 0}};
     for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++) {
         const float *right = metric == VIC_COSINE ? NULL : scores[metric - VIC_DOT];
-        struct vic_index *one = index_of_values(device, metric, values, 1, 2, NULL);
-        struct vic_index *two = index_of_values(device, metric, values, 2, 2, NULL);
+        struct vic_index *one = index_of_values(test_device, metric, values, 1, 2, NULL);
+        struct vic_index *two = index_of_values(test_device, metric, values, 2, 2, NULL);
         expect_hits(one, query, 4, 1, ids, right);
         expect_hits(one, query, 1, 1, ids, right);
         expect_hits(two, query, 2, 2, ids, right);
@@ -100,7 +86,7 @@ static void EMP_03_dimensions_that_differ_are_both_named(void **state) {
     (void)state;
     static const int64_t wrong[] = {1, 2, 4, 384, 65536};
     float *values = values_random(3, 65536);
-    struct vic_index *index = index_of_values(device, VIC_COSINE, values, 5, 3, NULL);
+    struct vic_index *index = index_of_values(test_device, VIC_COSINE, values, 5, 3, NULL);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         int64_t ids[5] = {71}, offsets[2];
         float scores[5];
@@ -140,7 +126,7 @@ static void EMP_04_options_out_of_range_are_one_sentence(void **state) {
         struct vic_build_options options = {.size = sizeof options, .planes = planes[i]};
         char number[32];
         (void)snprintf(number, sizeof number, "found %d", planes[i]);
-        assert_int_equal(vic_index_build(device, &rows, &options, &refused), VIC_ARGUMENT);
+        assert_int_equal(vic_index_build(test_device, &rows, &options, &refused), VIC_ARGUMENT);
         assert_true(says("planes") && says(number));
         assert_null(refused);
     }
@@ -154,5 +140,5 @@ int main(void) {
         cmocka_unit_test(EMP_03_dimensions_that_differ_are_both_named),
         cmocka_unit_test(EMP_04_options_out_of_range_are_one_sentence),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

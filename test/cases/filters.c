@@ -8,20 +8,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
-
-static int setup(void **state) {
-    (void)state;
-    device = device_of(0);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    vic_device_free(device);
-    return 0;
-}
-
 static struct vic_filter *allow(const struct vic_index *index, const int64_t *ids, int64_t count) {
     struct vic_filter *filter = NULL;
     must(vic_filter_create(index, ids, count, NULL, &filter));
@@ -32,7 +18,7 @@ static struct vic_filter *allow(const struct vic_index *index, const int64_t *id
 static struct vic_index *line_index(void) {
     float values[20] = {0};
     for (int i = 0; i < 10; i++) values[2 * i] = (float)i;
-    return index_of_values(device, VIC_L2, values, 10, 2, NULL);
+    return index_of_values(test_device, VIC_L2, values, 10, 2, NULL);
 }
 
 static void FIL_01_one_allowed_row_is_the_only_hit(void **state) {
@@ -63,7 +49,7 @@ static void FIL_02_as_many_hits_as_rows_pass(void **state) {
     }
     struct data data = {values, N, DIM, VIC_F32, VIC_DOT, NULL};
     struct order order = order_of(&data, query, 1, VIC_F32);
-    struct vic_index *index = index_of_values(device, VIC_DOT, values, N, DIM, NULL);
+    struct vic_index *index = index_of_values(test_device, VIC_DOT, values, N, DIM, NULL);
     for (size_t p = 0; p < sizeof passes / sizeof *passes; p++) {
         struct vic_filter *filter = allow(index, ids, passes[p]);
         struct order right = order_filtered(&order, ids, passes[p], false);
@@ -93,7 +79,7 @@ static void FIL_03_a_filter_that_all_pass_changes_no_byte(void **state) {
                 float scores[NQ * K];
                 int32_t counts[NQ];
             } *with = take(sizeof *with), *without = take(sizeof *without);
-            struct vic_index *index = index_of_values(device, metric, values, N, DIM, NULL);
+            struct vic_index *index = index_of_values(test_device, metric, values, N, DIM, NULL);
             struct vic_filter *filter = allow(index, all, N);
             struct vic_matrix matrix = matrix_of(queries, NQ, DIM, VIC_F32);
             struct vic_search_options plain = {.size = sizeof plain, .path = paths[p]}, filtered = plain;
@@ -136,7 +122,7 @@ static void FIL_06_ten_survivors_far_from_the_query(void **state) {
     for (int64_t i = 0; i < N / 2; i++) near[i] = i;
     struct data data = {values, N, DIM, VIC_F32, VIC_L2, NULL};
     struct order order = order_of(&data, query, 1, VIC_F32), right = order_filtered(&order, near, N / 2, true);
-    struct vic_index *index = index_of_values(device, VIC_L2, values, N, DIM, NULL);
+    struct vic_index *index = index_of_values(test_device, VIC_L2, values, N, DIM, NULL);
     struct vic_filter_options exclude = {.size = sizeof exclude, .exclude = 1};
     struct vic_filter *filter = NULL;
     must(vic_filter_create(index, near, N / 2, &exclude, &filter));
@@ -156,7 +142,7 @@ static void FIL_07_two_allowed_rows_far_apart(void **state) {
     float *values = values_random(7, 1000 * 4), *query = values_random(8, 4);
     struct data data = {values, 1000, 4, VIC_F32, VIC_COSINE, NULL};
     struct order order = order_of(&data, query, 1, VIC_F32), right = order_filtered(&order, allowed, 2, false);
-    struct vic_index *index = index_of_values(device, VIC_COSINE, values, 1000, 4, NULL);
+    struct vic_index *index = index_of_values(test_device, VIC_COSINE, values, 1000, 4, NULL);
     struct vic_filter *filter = allow(index, allowed, 2);
     expect_hits_filtered(index, filter, query, 3, 2, right.ids, right.scores);
     vic_filter_free(filter);
@@ -191,5 +177,5 @@ int main(void) {
         cmocka_unit_test(FIL_07_two_allowed_rows_far_apart),
         cmocka_unit_test(FIL_08_fewer_passing_rows_than_k_is_no_error),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

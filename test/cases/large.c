@@ -11,20 +11,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
-
-static int setup(void **state) {
-    (void)state;
-    device = device_of(0);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    vic_device_free(device);
-    return 0;
-}
-
 static void SIZ_03_rows_beyond_2_to_the_31_elements(void **state) {
     (void)state;
     enum { N = 3000000, DIM = 768, NQ = 5 };
@@ -38,7 +24,7 @@ static void SIZ_03_rows_beyond_2_to_the_31_elements(void **state) {
     struct vic_matrix rows = {bytes, N, DIM, 1, VIC_U8, VIC_HOST};
     struct vic_build_options options = {.size = sizeof options, .metric = VIC_DOT};
     struct vic_index *index = NULL;
-    must(vic_index_build(device, &rows, &options, &index));
+    must(vic_index_build(test_device, &rows, &options, &index));
     unsigned char row[DIM];
     must(vic_index_vector(index, N - 1, row));
     assert_memory_equal(row, queries, DIM);
@@ -71,7 +57,7 @@ static void SIZ_04_pairs_beyond_2_to_the_31(void **state) {
     for (int64_t i = 0; i < N; i++) values[2 * i] = (float)(i % 2000), values[2 * i + 1] = (float)(i / 2000);
     for (int64_t j = 0; j < NQ; j++) memcpy(queries + 2 * j, values + 2 * (N - 1 - j), 8);
     struct data data = {values, N, 2, VIC_F32, VIC_L2, NULL};
-    struct vic_index *index = index_with_planes(device, &data, VIC_PLANES_NONE);
+    struct vic_index *index = index_with_planes(test_device, &data, VIC_PLANES_NONE);
     struct vic_matrix matrix = matrix_of(queries, NQ, 2, VIC_F32);
     struct vic_search_stats stats = {.size = sizeof stats};
     struct vic_search_options options = {.size = sizeof options, .stats = &stats};
@@ -127,5 +113,5 @@ int main(void) {
         cmocka_unit_test(SIZ_04_pairs_beyond_2_to_the_31),
         cmocka_unit_test(MEM_07_all_of_a_million_rows_for_64_queries),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

@@ -9,20 +9,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
-
-static int setup(void **state) {
-    (void)state;
-    device = device_of(0);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    vic_device_free(device);
-    return 0;
-}
-
 /* Values that follow one another in float32, shuffled: a first pass that keeps too few bits cannot tell them apart. */
 static void SEL_01_a_full_candidate_buffer_loses_nothing(void **state) {
     (void)state;
@@ -40,7 +26,7 @@ static void SEL_01_a_full_candidate_buffer_loses_nothing(void **state) {
         }
         struct data data = {values, n, 1, VIC_F32, VIC_DOT, NULL};
         struct order order = order_of(&data, query, 1, VIC_F32);
-        struct vic_index *index = index_of_values(device, VIC_DOT, values, n, 1, NULL);
+        struct vic_index *index = index_of_values(test_device, VIC_DOT, values, n, 1, NULL);
         for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) expect_oracle(index, &order, ks[k]);
         vic_index_free(index);
         order_free(&order);
@@ -57,7 +43,7 @@ static void SEL_02_the_scale_of_a_query_changes_no_choice(void **state) {
     for (int j = 0; j < QUERIES; j++) queries[j] = ldexpf(1.0f, j);
     struct data data = {values, N, 1, VIC_F32, VIC_DOT, NULL};
     struct order order = order_of(&data, queries, 1, VIC_F32);
-    struct vic_index *index = index_of_values(device, VIC_DOT, values, N, 1, NULL);
+    struct vic_index *index = index_of_values(test_device, VIC_DOT, values, N, 1, NULL);
     struct vic_matrix matrix = matrix_of(queries, QUERIES, 1, VIC_F32);
     int64_t *ids = take(QUERIES * K * 8);
     float *scores = take(QUERIES * K * 4);
@@ -100,7 +86,7 @@ static void SEL_03_ties_by_the_thousand_fall_to_the_smaller_id(void **state) {
     for (int even_better = 0; even_better < 2; even_better++) {
         for (int64_t i = 0; i < N; i++) values[i] = even_better && i % 2 == 0 ? 1.0f + 0x1p-23f : 1.0f;
         for (int64_t i = 0; i < K; i++) ids[i] = even_better ? 2 * i : i, scores[i] = values[0];
-        struct vic_index *index = index_of_values(device, VIC_DOT, values, N, 1, NULL);
+        struct vic_index *index = index_of_values(test_device, VIC_DOT, values, N, 1, NULL);
         expect_hits(index, query, K, K, ids, scores);
         check_path_statistics(index, query, K);
         vic_index_free(index);
@@ -113,7 +99,7 @@ static void SEL_04_a_slot_of_the_worst_score_still_has_its_own_row(void **state)
     static const float values[] = {1, 1, 0, 0, 0, 0, 0, 0, 0, 0}, query[] = {1, 0};
     static const int64_t ids[] = {0, 1, 2, 3, 4};
     const float scores[] = {0.70710677f, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
-    struct vic_index *index = index_of_values(device, VIC_COSINE, values, 5, 2, NULL);
+    struct vic_index *index = index_of_values(test_device, VIC_COSINE, values, 5, 2, NULL);
     for (int64_t k = 1; k <= 5; k++) expect_hits(index, query, k, k, ids, scores);
     expect_hits(index, query, 7, 5, ids, scores);
     vic_index_free(index);
@@ -124,7 +110,7 @@ static void SEL_05_rows_without_direction_come_last_in_order_of_id(void **state)
     static const float values[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 1, 0, 1}, query[] = {1, 0};
     static const int64_t ids[] = {7, 8, 9, 0, 1};
     const float scores[] = {1, 0.70710677f, 0, -INFINITY, -INFINITY};
-    struct vic_index *index = index_of_values(device, VIC_COSINE, values, 10, 2, NULL);
+    struct vic_index *index = index_of_values(test_device, VIC_COSINE, values, 10, 2, NULL);
     expect_hits(index, query, 5, 5, ids, scores);
     vic_index_free(index);
 }
@@ -136,7 +122,7 @@ static void SEL_06_the_last_row_is_found_around_every_block_size(void **state) {
         float *values = values_random(6, (sizes[s] + 1) * 8);
         for (int64_t n = sizes[s] - 1; n <= sizes[s] + 1; n++) {
             const float *query = values + (n - 1) * 8;
-            struct vic_index *index = index_of_values(device, VIC_L2, values, n, 8, NULL);
+            struct vic_index *index = index_of_values(test_device, VIC_L2, values, n, 8, NULL);
             struct data data = {values, n, 8, VIC_F32, VIC_L2, NULL};
             static const float zero = 0;
             int64_t last = n - 1;
@@ -164,7 +150,7 @@ static void SEL_07_the_last_queries_of_a_batch_find_their_rows(void **state) {
     float *values = values_random(7, 2000 * 16), *queries = take(10000 * 16 * 4);
     struct data data = {values, 2000, 16, VIC_F32, VIC_L2, NULL};
     for (int64_t j = 0; j < 10000; j++) memcpy(queries + j * 16, values + j % 2000 * 16, 64);
-    struct vic_index *index = index_of(device, &data);
+    struct vic_index *index = index_of(test_device, &data);
     int64_t *alone = take(2000 * 3 * 8), *ids = take(10000 * 3 * 8);
     float *alone_scores = take(2000 * 3 * 4), *scores = take(10000 * 3 * 4);
     for (int64_t j = 0; j < 2000; j++) {
@@ -206,7 +192,7 @@ static void SEL_08_three_distinct_scores_among_many_rows_are_no_harder(void **st
     int64_t ids[K];
     for (int64_t i = 0; i < N; i++) values[i] = (float)(i % 3);
     for (int64_t i = 0; i < K; i++) ids[i] = 3 * i + 2, scores[i] = 2;
-    struct vic_index *index = index_of_values(device, VIC_DOT, values, N, 1, NULL);
+    struct vic_index *index = index_of_values(test_device, VIC_DOT, values, N, 1, NULL);
     expect_hits(index, query, K, K, ids, scores);
     vic_index_free(index);
     free(values);
@@ -220,7 +206,7 @@ static void SEL_10_rescored_hits_keep_their_own_scores(void **state) {
         memcpy(query, values + 8, 16);
         struct data data = {values, 10, 4, VIC_F32, VIC_L2, NULL};
         struct order order = order_of(&data, query, 1, VIC_F32);
-        struct vic_index *index = index_of_values(device, VIC_L2, values, 10, 4, NULL);
+        struct vic_index *index = index_of_values(test_device, VIC_L2, values, 10, 4, NULL);
         assert_true(order.ids[0] == 2 && order.ids[1] == 7 && order.scores[0] == 0 && order.scores[1] == 0);
         expect_oracle(index, &order, 4);
         vic_index_free(index);
@@ -241,7 +227,7 @@ static void SEL_11_every_slot_is_written_also_beyond_the_rows(void **state) {
                   *queries = values_random(i + 50, rows[i].nq * rows[i].dim);
             struct data data = {values, rows[i].n, rows[i].dim, VIC_F32, metric, NULL};
             struct order order = order_of(&data, queries, rows[i].nq, VIC_F32);
-            struct vic_index *index = index_of_values(device, metric, values, rows[i].n, rows[i].dim, NULL);
+            struct vic_index *index = index_of_values(test_device, metric, values, rows[i].n, rows[i].dim, NULL);
             expect_oracle(index, &order, rows[i].k); /* into buffers of 0xAA */
             vic_index_free(index);
             order_free(&order);
@@ -257,7 +243,7 @@ static void SEL_12_unused_slots_are_the_same_everywhere(void **state) {
     for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++) {
         struct data data = {values, 20, 5, VIC_F32, metric, NULL};
         struct order order = order_of(&data, query, 1, VIC_F32), filtered = order_filtered(&order, kept, 4, false);
-        struct vic_index *index = index_of_values(device, metric, values, 20, 5, NULL);
+        struct vic_index *index = index_of_values(test_device, metric, values, 20, 5, NULL);
         struct vic_filter *filter = NULL;
         must(vic_filter_create(index, kept, 4, NULL, &filter));
         expect_hits(index, query, 50, 20, order.ids, order.scores);
@@ -277,7 +263,7 @@ static void SEL_13_a_score_equal_to_the_threshold_is_in(void **state) {
     int64_t ids[100], offsets[2];
     float scores[100];
     for (int i = 0; i < 100; i++) values[2 * i] = (float)i, values[2 * i + 1] = 0;
-    struct vic_index *index = index_of_values(device, VIC_L2, values, 100, 2, NULL);
+    struct vic_index *index = index_of_values(test_device, VIC_L2, values, 100, 2, NULL);
     struct vic_matrix queries = matrix_of(query, 1, 2, VIC_F32);
     struct vic_ranges ranges = {offsets, ids, scores, 100};
     const float thresholds[] = {25, 24.999998f, 25.000002f, 0, -0.0f, -1, INFINITY};
@@ -305,5 +291,5 @@ int main(void) {
         cmocka_unit_test(SEL_12_unused_slots_are_the_same_everywhere),
         cmocka_unit_test(SEL_13_a_score_equal_to_the_threshold_is_in),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

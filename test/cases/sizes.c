@@ -11,20 +11,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
-
-static int setup(void **state) {
-    (void)state;
-    device = device_of(0);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    vic_device_free(device);
-    return 0;
-}
-
 static bool says(const char *words) { return strstr(vic_last_error(), words) != NULL; }
 
 static void SIZ_01_every_k_up_to_all_rows(void **state) {
@@ -36,7 +22,7 @@ static void SIZ_01_every_k_up_to_all_rows(void **state) {
     float *values = values_random(1, N * DIM), *queries = values_random(2, 3 * DIM);
     struct data data = {values, N, DIM, VIC_F32, VIC_DOT, NULL};
     struct order order = order_of(&data, queries, 3, VIC_F32);
-    struct vic_index *index = index_of_values(device, VIC_DOT, values, N, DIM, NULL);
+    struct vic_index *index = index_of_values(test_device, VIC_DOT, values, N, DIM, NULL);
     for (size_t k = 0; k < sizeof ks / sizeof *ks; k++)
         for (int64_t nq = 1; nq <= 3; nq += 2) {
             struct vic_matrix some = matrix_of(queries, nq, DIM, VIC_F32);
@@ -57,7 +43,7 @@ static void SIZ_02_every_one_of_65537_queries(void **state) {
     int64_t *ids = take(MOST * 8);
     for (int64_t j = 0; j < MOST; j++) memcpy(queries + j * 3, values + j % N * 3, 12);
     struct data data = {values, N, 3, VIC_F32, VIC_L2, NULL};
-    struct vic_index *index = index_with_planes(device, &data, VIC_PLANES_NONE);
+    struct vic_index *index = index_with_planes(test_device, &data, VIC_PLANES_NONE);
     for (int64_t nq = MOST - 2; nq <= MOST; nq++) {
         struct vic_matrix matrix = matrix_of(queries, nq, 3, VIC_F32);
         struct vic_hits hits = {.ids = ids, .scores = scores};
@@ -84,7 +70,7 @@ static void SIZ_05_offsets_are_computed_in_64_bits(void **state) {
             struct vic_build_options options = {
                 .size = sizeof options, .metric = VIC_COSINE, .dtype = dtype, .planes = VIC_PLANES_NONE};
             uint64_t n = (uint64_t)rows[i], bytes = n * 65536 * vic_dtype_bytes(dtype);
-            must(vic_index_plan(device, rows[i], 65536, &options, &plan));
+            must(vic_index_plan(test_device, rows[i], 65536, &options, &plan));
             assert_true(plan.row_bytes == bytes);
             assert_true(plan.extra_bytes >= n * 4 && plan.extra_bytes < n * 4 + 65536);
             assert_true(plan.workspace_bytes + plan.device_bytes > n * 8);
@@ -96,14 +82,14 @@ static void SIZ_05_offsets_are_computed_in_64_bits(void **state) {
             assert_true(offset + 65536 * vic_dtype_bytes(dtype) == bytes);
         }
     struct vic_plan plan = {.size = sizeof plan};
-    assert_int_equal(vic_index_plan(device, INT64_C(4294967295), 65536, NULL, &plan), VIC_ARGUMENT);
+    assert_int_equal(vic_index_plan(test_device, INT64_C(4294967295), 65536, NULL, &plan), VIC_ARGUMENT);
     assert_true(says("4294967294") && says("4294967295"));
     /* building one is refused before anything is read or taken */
     static const unsigned char row[1] = {0};
     struct vic_matrix huge = {(void *)(uintptr_t)row, INT64_C(4294967294), 65536, 0, VIC_U8, VIC_HOST};
     struct vic_build_options options = {.size = sizeof options, .metric = VIC_DOT};
     struct vic_index *index = NULL;
-    assert_int_equal(vic_index_build(device, &huge, &options, &index), VIC_BUDGET);
+    assert_int_equal(vic_index_build(test_device, &huge, &options, &index), VIC_BUDGET);
     assert_null(index);
 }
 
@@ -122,7 +108,7 @@ static void SIZ_06_every_dimension_of_every_type(void **state) {
                                   .metric = (enum vic_metric)(1 + (d + (size_t)pair) % 3)};
             struct scene scene;
             scene_make(&random, &shape, &scene);
-            struct vic_index *index = index_with_planes(device, &scene.data, VIC_PLANES_8 | VIC_PLANES_4);
+            struct vic_index *index = index_with_planes(test_device, &scene.data, VIC_PLANES_8 | VIC_PLANES_4);
             expect_oracle(index, &scene.order, 50);
             vic_index_free(index);
             scene_free(&scene);
@@ -133,7 +119,7 @@ static void SIZ_06_every_dimension_of_every_type(void **state) {
             static const unsigned char nothing[8];
             struct vic_index *index = NULL;
             struct vic_matrix rows = matrix_of(nothing, 1, wrong[i], dtype);
-            assert_int_equal(vic_index_build(device, &rows, NULL, &index), VIC_DIMENSION);
+            assert_int_equal(vic_index_build(test_device, &rows, NULL, &index), VIC_DIMENSION);
             assert_true(says("65536") && says(i ? "65537" : "found 0"));
             assert_null(index);
         }
@@ -152,7 +138,7 @@ static void SIZ_06_many_queries_of_the_largest_dimension(void **state) {
                               .metric = (enum vic_metric)(1 + pair / 2 % 3)};
         struct scene scene;
         scene_make(&random, &shape, &scene);
-        struct vic_index *index = index_with_planes(device, &scene.data, VIC_PLANES_NONE);
+        struct vic_index *index = index_with_planes(test_device, &scene.data, VIC_PLANES_NONE);
         expect_oracle(index, &scene.order, 17);
         vic_index_free(index);
         scene_free(&scene);
@@ -164,7 +150,7 @@ static void SIZ_09_counts_that_cannot_be_are_refused_with_both_numbers(void **st
     static const int64_t small[] = {0, -1, INT64_MIN},
                          large[] = {INT64_C(1) << 40, INT64_C(1) << 60, INT64_C(1) << 62, INT64_MAX};
     float *values = values_random(9, 10 * 4);
-    struct vic_index *index = index_of_values(device, VIC_DOT, values, 10, 4, NULL);
+    struct vic_index *index = index_of_values(test_device, VIC_DOT, values, 10, 4, NULL);
     struct vic_matrix query = matrix_of(values, 1, 4, VIC_F32);
     int64_t ids[1] = {77};
     struct vic_hits hits = {.ids = ids};
@@ -192,5 +178,5 @@ int main(void) {
         cmocka_unit_test(SIZ_06_many_queries_of_the_largest_dimension),
         cmocka_unit_test(SIZ_09_counts_that_cannot_be_are_refused_with_both_numbers),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

@@ -14,25 +14,11 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
-
-static int setup(void **state) {
-    (void)state;
-    device = device_of(0);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    vic_device_free(device);
-    return 0;
-}
-
 static void TIE_01_every_k_is_a_prefix(void **state) {
     (void)state;
     static const float values[] = {1, 2, 5, 4, 5}, query[] = {1}, scores[] = {5, 5, 4, 2, 1};
     static const int64_t ids[] = {2, 4, 3, 1, 0};
-    struct vic_index *index = index_of_values(device, VIC_DOT, values, 5, 1, NULL);
+    struct vic_index *index = index_of_values(test_device, VIC_DOT, values, 5, 1, NULL);
     for (int64_t k = 1; k <= 5; k++) expect_hits(index, query, k, k, ids, scores);
     vic_index_free(index);
 }
@@ -41,12 +27,12 @@ static void TIE_02_equal_scores_go_to_the_smaller_id(void **state) {
     (void)state;
     static const float values[] = {3, 2, 3, 2, 1, 1}, query[] = {1}, scores[] = {3, 3, 2, 2, 1, 1};
     static const int64_t ids[] = {0, 2, 1, 3, 4, 5};
-    struct vic_index *index = index_of_values(device, VIC_DOT, values, 6, 1, NULL);
+    struct vic_index *index = index_of_values(test_device, VIC_DOT, values, 6, 1, NULL);
     for (int64_t k = 1; k <= 6; k++) expect_hits(index, query, k, k, ids, scores);
     vic_index_free(index);
     /* ids given in another order than the rows: the id decides, not the place */
     static const int64_t given[] = {50, 40, 30, 20, 10, 0}, right[] = {30, 50, 20, 40, 0, 10};
-    index = index_of_values(device, VIC_DOT, values, 6, 1, given);
+    index = index_of_values(test_device, VIC_DOT, values, 6, 1, given);
     for (int64_t k = 1; k <= 6; k++) expect_hits(index, query, k, k, right, scores);
     vic_index_free(index);
 }
@@ -62,7 +48,7 @@ static void TIE_03_copies_of_one_row_come_in_order(void **state) {
             float *values = take((size_t)n * 64);
             for (int64_t i = 0; i < n; i++) memcpy(values + i * 16, row, 64);
             for (int64_t i = 0; i < k; i++) ids[i] = i;
-            struct vic_index *index = index_of_values(device, metric, values, n, 16, NULL);
+            struct vic_index *index = index_of_values(test_device, metric, values, n, 16, NULL);
             expect_hits(index, row, k, k, ids, NULL);
             vic_index_free(index);
             free(values);
@@ -78,7 +64,7 @@ static void TIE_04_the_answer_does_not_depend_on_the_batch(void **state) {
     float *values = values_random(4, N * DIM), *queries = values_random(5, 1025 * DIM);
     for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++) {
         struct data data = {values, N, DIM, VIC_F32, metric, NULL};
-        struct vic_index *index = index_of_values(device, metric, values, N, DIM, NULL);
+        struct vic_index *index = index_of_values(test_device, metric, values, N, DIM, NULL);
         const float *query = queries + 1024 * DIM;
         struct order order = order_of(&data, query, 1, VIC_F32);
         expect_oracle(index, &order, K);
@@ -146,7 +132,7 @@ static void TIE_05_a_thousand_runs_have_one_hash(void **state) {
     /* all rows some times, and often a part that is as full of copies */
     for (int part = 0; part < 2; part++) {
         struct data data = {values, part ? N / 64 : N, DIM, VIC_F32, VIC_DOT, NULL};
-        struct vic_index *index = index_with_planes(device, &data, part ? VIC_PLANES_8 | VIC_PLANES_4 : VIC_PLANES_NONE);
+        struct vic_index *index = index_with_planes(test_device, &data, part ? VIC_PLANES_8 | VIC_PLANES_4 : VIC_PLANES_NONE);
         struct crowd crowd = {.index = index, .queries = queries};
         pthread_t other;
         enum vic_status status = VIC_OK;
@@ -172,7 +158,7 @@ static void TIE_06_pages_tile_all_rows_of_equal_score(void **state) {
     float values[1000], query[] = {2};
     int64_t ids[1000], pages[1000];
     for (int i = 0; i < 1000; i++) values[i] = 3;
-    struct vic_index *index = index_of_values(device, VIC_DOT, values, 1000, 1, NULL);
+    struct vic_index *index = index_of_values(test_device, VIC_DOT, values, 1000, 1, NULL);
     struct vic_matrix matrix = matrix_of(query, 1, 1, VIC_F32);
     struct vic_hits hits = {.ids = ids};
     for (int64_t k = 10; k <= 1000; k += 10) {
@@ -194,7 +180,7 @@ static void TIE_07_integers_in_floats_score_the_same_alone_and_in_a_batch(void *
     for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric += 2) {
         struct data data = {values, N, DIM, VIC_F32, metric, NULL};
         struct order order = order_of(&data, queries, 8, VIC_F32);
-        struct vic_index *index = index_of_values(device, metric, values, N, DIM, NULL);
+        struct vic_index *index = index_of_values(test_device, metric, values, N, DIM, NULL);
         expect_oracle(index, &order, 100);
         int64_t *alone = take(NQ * 100 * 8), *ids = take(NQ * 100 * 8);
         float *alone_scores = take(NQ * 100 * 4), *scores = take(NQ * 100 * 4);
@@ -226,25 +212,25 @@ static void TIE_08_zero_has_one_sign(void **state) {
     const float queries[] = {0.0f, -0.0f, 1.0f, -1.0f};
     for (int q = 0; q < 4; q++) {
         static const float clear[] = {0, 0, 0, 0};
-        struct vic_index *index = index_of_values(device, VIC_DOT, values, 4, 1, NULL);
+        struct vic_index *index = index_of_values(test_device, VIC_DOT, values, 4, 1, NULL);
         for (int64_t k = 1; k <= 4; k++) expect_hits(index, &queries[q], k, k, ids, clear);
         vic_index_free(index);
         if (queries[q] != 0) continue;
-        index = index_of_values(device, VIC_DOT, minus, 1, 1, NULL);
+        index = index_of_values(test_device, VIC_DOT, minus, 1, 1, NULL);
         expect_hits(index, &queries[q], 1, 1, ids, clear);
         vic_index_free(index);
-        index = index_of_values(device, VIC_L2, zero, 4, 1, NULL);
+        index = index_of_values(test_device, VIC_L2, zero, 4, 1, NULL);
         expect_hits(index, &queries[q], 4, 4, ids, clear);
         vic_index_free(index);
     }
     /* a cosine that rounds to -0 */
     static const float tiny[] = {0x1p-149f, -0x1p-149f, 1, 0}, axis[] = {0, 1};
     static const float clear[] = {0, 0};
-    struct vic_index *index = index_of_values(device, VIC_COSINE, tiny + 2, 1, 2, NULL);
+    struct vic_index *index = index_of_values(test_device, VIC_COSINE, tiny + 2, 1, 2, NULL);
     expect_hits(index, axis, 1, 1, ids, clear);
     vic_index_free(index);
     static const float slant[] = {1, 0x1p-149f}, down[] = {0, -1};
-    index = index_of_values(device, VIC_COSINE, slant, 1, 2, NULL);
+    index = index_of_values(test_device, VIC_COSINE, slant, 1, 2, NULL);
     float scores[1];
     struct vic_matrix matrix = matrix_of(down, 1, 2, VIC_F32);
     must(vic_index_score(index, &matrix, ids, 1, NULL, scores));
@@ -262,7 +248,7 @@ static void TIE_10_small_integers_tie_by_the_hundred(void **state) {
     for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++) {
         struct data data = {values, N, DIM, VIC_F32, metric, NULL};
         struct order order = order_of(&data, query, 3, VIC_F32);
-        struct vic_index *index = index_of_values(device, metric, values, N, DIM, NULL);
+        struct vic_index *index = index_of_values(test_device, metric, values, N, DIM, NULL);
         static const int64_t ks[] = {1, 500, 501, N};
         for (int k = 0; k < 4; k++) expect_oracle(index, &order, ks[k]);
         vic_index_free(index);
@@ -283,5 +269,5 @@ int main(void) {
         cmocka_unit_test(TIE_08_zero_has_one_sign),
         cmocka_unit_test(TIE_10_small_integers_tie_by_the_hundred),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

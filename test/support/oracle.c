@@ -246,6 +246,21 @@ struct vic_device *device_of(int32_t threads) {
     return device;
 }
 
+struct vic_device *test_device;
+
+int device_setup(void **state) {
+    (void)state;
+    test_device = device_of(0);
+    return 0;
+}
+
+int device_teardown(void **state) {
+    (void)state;
+    vic_device_free(test_device);
+    test_device = NULL;
+    return 0;
+}
+
 struct vic_matrix matrix_of(const void *vectors, int64_t nq, int64_t dim, enum vic_dtype dtype) {
     return (struct vic_matrix){.data = (void *)(uintptr_t)vectors, .rows = nq, .dim = dim, .dtype = dtype};
 }

@@ -55,6 +55,10 @@ float element_get(enum vic_dtype dtype, const void *vector, int64_t index);
 void must(enum vic_status status);
 /* An index over the data on a CPU device of `threads` threads, and both gone again. */
 struct vic_device *device_of(int32_t threads);
+/* One device of all cores for a group of tests, between its set-up and its tear-down. */
+extern struct vic_device *test_device;
+int device_setup(void **state);
+int device_teardown(void **state);
 struct vic_index *index_of(struct vic_device *device, const struct data *data);
 /* The matrix over nq packed vectors. */
 struct vic_matrix matrix_of(const void *vectors, int64_t nq, int64_t dim, enum vic_dtype dtype);
