@@ -28,11 +28,10 @@ static enum vic_status sentence_take(enum vic_status status, const char *sentenc
 static bool path_find(char *path, size_t bytes) {
     const char *given = getenv("VICINAL_CUDA_LIBRARY");
     Dl_info self;
-    if (given && *given) return (size_t)snprintf(path, bytes, "%s", given) < bytes;
-    const char *own = dladdr(&once, &self) != 0 && self.dli_fname ? self.dli_fname : "";
-    const char *slash = strrchr(own, '/');
-    int folder = slash ? (int)(slash - own + 1) : 0;
-    return (size_t)snprintf(path, bytes, "%.*s%s", folder, own, object_name) < bytes;
+    /* A name without a slash would be looked for along the system's search path: it means this folder instead. */
+    if (given && *given) return (size_t)snprintf(path, bytes, "%s%s", strchr(given, '/') ? "" : "./", given) < bytes;
+    const char *own = dladdr(&once, &self) != 0 && self.dli_fname && strchr(self.dli_fname, '/') ? self.dli_fname : "./";
+    return (size_t)snprintf(path, bytes, "%.*s%s", (int)(strrchr(own, '/') - own + 1), own, object_name) < bytes;
 }
 
 static void load(void) {
@@ -42,9 +41,10 @@ static void load(void) {
                        "expected the CUDA backend, found no file %.140s; VICINAL_CUDA_LIBRARY can name another", path);
         return;
     }
-    void *handle = dlopen(strchr(path, '/') ? path : object_name, RTLD_NOW | RTLD_LOCAL);
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
-        (void)snprintf(missing, sizeof missing, "expected a CUDA backend, found a file that cannot be opened: %.180s", dlerror());
+        (void)snprintf(missing, sizeof missing, "expected a CUDA backend, found a file that cannot be opened: %.180s",
+                       dlerror());
         return;
     }
     const struct backend_object *object = dlsym(handle, symbol_name);

@@ -35,8 +35,8 @@ static void SEL_02_close_scores_at_every_power_of_two(void **state) {
 /* SEL-06 and SIZ-01: rows around every power of two that kernels like, k likewise. */
 static void SIZ_01_every_k_at_every_edge(void **state) {
     (void)state;
-    static const int64_t ks[] = {1,   31,   32,   33,   63,   64,   65,   127,  128,  129,   255,   256,  257,
-                                 511, 512,  513,  1023, 1024, 1025, 2047, 2048, 2049, 4097, 10000, 16385, 50000};
+    static const int64_t ks[] = {1,   31,  32,  33,   63,   64,   65,   127,  128,  129,  255,   256,   257,
+                                 511, 512, 513, 1023, 1024, 1025, 2047, 2048, 2049, 4097, 10000, 16385, 50000};
     struct data data = data_make(1, 50000, 4, VIC_F32, VIC_L2, VALUES_UNIT);
     struct pair pair = pair_build(&data);
     for (int nq = 1; nq <= 3; nq += 2)
@@ -182,14 +182,10 @@ static void TIE_07_whole_numbers_tie_the_same_way(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(SEL_02_close_scores_at_every_power_of_two),
-        cmocka_unit_test(SIZ_01_every_k_at_every_edge),
-        cmocka_unit_test(SEL_06_the_last_row_finds_itself),
-        cmocka_unit_test(SIZ_02_batches_around_65536),
-        cmocka_unit_test(SIZ_03_rows_beyond_two_and_four_gigabytes),
-        cmocka_unit_test(SIZ_04_pairs_beyond_two_thousand_million),
-        cmocka_unit_test(MEM_03_a_hundred_thousand_queries),
-        cmocka_unit_test(MEM_07_a_million_hits_a_query),
+        cmocka_unit_test(SEL_02_close_scores_at_every_power_of_two), cmocka_unit_test(SIZ_01_every_k_at_every_edge),
+        cmocka_unit_test(SEL_06_the_last_row_finds_itself),          cmocka_unit_test(SIZ_02_batches_around_65536),
+        cmocka_unit_test(SIZ_03_rows_beyond_two_and_four_gigabytes), cmocka_unit_test(SIZ_04_pairs_beyond_two_thousand_million),
+        cmocka_unit_test(MEM_03_a_hundred_thousand_queries),         cmocka_unit_test(MEM_07_a_million_hits_a_query),
         cmocka_unit_test(TIE_07_whole_numbers_tie_the_same_way),
     };
     if (!devices_begin()) return SKIPPED;

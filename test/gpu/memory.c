@@ -155,7 +155,8 @@ static void CON_06_a_child_after_fork_is_refused_by_name(void **state) {
         struct answer answer = answer_make(1, 10);
         struct vic_hits hits = answer_hits(&answer);
         bool refused = vic_index_search(pair.gpu, &one, 10, NULL, &hits) == VIC_FORKED;
-        bool named = strstr(vic_last_error(), "fork") != NULL, works = vic_index_search(pair.cpu, &one, 10, NULL, &hits) == VIC_OK;
+        bool named = strstr(vic_last_error(), "fork") != NULL,
+             works = vic_index_search(pair.cpu, &one, 10, NULL, &hits) == VIC_OK;
         vic_index_free(pair.gpu);
         _exit(refused && named && works ? 0 : 1);
     }

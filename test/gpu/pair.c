@@ -29,8 +29,12 @@ void devices_end(void) {
     vic_device_free(cpu);
 }
 
-struct vic_device *device_cpu(void) { return cpu; }
-struct vic_device *device_gpu(void) { return gpu; }
+struct vic_device *device_cpu(void) {
+    return cpu;
+}
+struct vic_device *device_gpu(void) {
+    return gpu;
+}
 
 static struct vic_index *index_plain(struct vic_device *device, const struct data *data) {
     struct vic_index *index = NULL;
@@ -41,7 +45,9 @@ static struct vic_index *index_plain(struct vic_device *device, const struct dat
     return index;
 }
 
-struct pair pair_build(const struct data *data) { return (struct pair){index_plain(cpu, data), index_plain(gpu, data)}; }
+struct pair pair_build(const struct data *data) {
+    return (struct pair){index_plain(cpu, data), index_plain(gpu, data)};
+}
 
 void pair_free(struct pair *pair) {
     vic_index_free(pair->cpu);
@@ -99,10 +105,9 @@ struct ranges {
     enum vic_status status;
 };
 
-static struct ranges ranges_of(const struct vic_index *index, const struct vic_matrix *queries, float score,
-                               int64_t capacity) {
-    struct ranges ranges = {{take((size_t)(queries->rows + 1) * 8), take((size_t)capacity * 8), take((size_t)capacity * 4), capacity},
-                            VIC_OK};
+static struct ranges ranges_of(const struct vic_index *index, const struct vic_matrix *queries, float score, int64_t capacity) {
+    struct ranges ranges = {
+        {take((size_t)(queries->rows + 1) * 8), take((size_t)capacity * 8), take((size_t)capacity * 4), capacity}, VIC_OK};
     ranges.status = vic_index_within(index, queries, score, NULL, &ranges.view);
     return ranges;
 }

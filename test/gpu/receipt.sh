@@ -44,9 +44,9 @@ for tool in memcheck racecheck initcheck synccheck; do
     if [ -x "$sanitizer" ] && [ -z "${NO_SANITIZER-}" ]; then
         VICINAL_TEST_BRIEF=1 timeout 280 "$sanitizer" --tool $tool --error-exitcode 9 "$build/test_gpu_shapes" >"$scratch/log" 2>&1
         code=$?
-        verdict=clean
-        [ $code = 0 ] || verdict="failed ($code)"
-        [ $code = 0 ] || grep -v '^\[ *\(RUN\|OK\)' "$scratch/log" | head -n 30
+        verdict="failed ($code)"
+        [ $code != 0 ] || ! grep -qE 'SUMMARY: 0 (errors|hazards)' "$scratch/log" || verdict=clean
+        [ "$verdict" = clean ] || grep -v '^\[ *\(RUN\|OK\)' "$scratch/log" | head -n 30
     fi
     echo "$tool: $verdict, $(($(date +%s) - began)) s"
     checks="$checks${checks:+, }\"$tool\": \"$verdict\""

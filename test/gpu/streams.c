@@ -161,7 +161,8 @@ static void a_captured_search_can_be_replayed(void **state) {
         cuda_must(cudaGraphInstantiate(&runnable, graph, 0));
         for (int64_t turn = 0; turn < 20; turn++) {
             int64_t first = nq == 1 ? turn : 0;
-            cuda_must(cudaMemcpyAsync(query, queries_device + first * DIM, (size_t)nq * DIM * 4, cudaMemcpyDeviceToDevice, stream));
+            cuda_must(
+                cudaMemcpyAsync(query, queries_device + first * DIM, (size_t)nq * DIM * 4, cudaMemcpyDeviceToDevice, stream));
             cuda_must(cudaGraphLaunch(runnable, stream));
             struct vic_matrix ordinary = matrix_of(queries, nq, DIM, VIC_F32);
             pair_check(&pair, &ordinary, K, 0, NULL, 0);

@@ -78,7 +78,7 @@ static void a_path_beyond_all_limits_is_no_path(void **state) {
     char *path = take(20000);
     memset(path, 'x', 19999);
     path[19999] = '\0';
-    check_object(path, "found no file xxxx");
+    check_object(path, "found no file ./xxxx");
     free(path);
 }
 

@@ -13,10 +13,11 @@ static_assert(CHOOSE_KEYS >= SMALL_KEEP + CUT_SLACK, "what a cut leaves must fit
 
 struct choose_space {
     uint64_t keys[CHOOSE_KEYS];
+    uint32_t count;
     uint32_t bins[CHOOSE_BINS];
     uint64_t lows[CHOOSE_WARPS], highs[CHOOSE_WARPS];
     uint32_t totals[CHOOSE_WARPS];
-    uint32_t count, bin, above, inside;
+    uint32_t bin, above, inside;
 };
 
 /* Sum of the values of lower threads; every thread of the block calls it. */
@@ -75,8 +76,8 @@ __device__ inline void bins_find(choose_space &space, uint32_t need) {
 __device__ inline int range_shift(uint64_t span) { return span >> 11 ? 53 - __clzll((long long)span) : 0; }
 
 /* A key T such that at least `need` of the keys are >= T and at most max(need, limit) are; 1, which any key reaches, when
- * there are fewer than `need`. each(visit) calls visit(key) for this thread's share of the keys, 0 being none; it is walked once a
- * round. All threads of the block get the same T. */
+ * there are fewer than `need`. each(visit) calls visit(key) for this thread's share of the keys, 0 being none; it is walked
+ * once a round. All threads of the block get the same T. */
 template <class Each> __device__ uint64_t keys_threshold(choose_space &space, const Each &each, uint32_t need, uint32_t limit) {
     uint64_t low = ~UINT64_C(0), high = 0;
     uint32_t count = 0, above = 0;

@@ -40,8 +40,8 @@ template <int DTYPE> struct reading {
     static constexpr int lanes = 128 / per; /* 32, 16 or 8 */
     static constexpr int groups = 32 / lanes;
     static constexpr int slots = 4;
-    static constexpr int rows = slots * groups;       /* a unit: 4, 8 or 16 rows */
-    static constexpr int blocks = bytes == 4 ? 2 : 1; /* a multiprocessor: narrow types need the registers */
+    static constexpr int rows = slots * groups;                       /* a unit: 4, 8 or 16 rows */
+    static constexpr int blocks = bytes == 4 ? 2 : 1;                 /* a multiprocessor: narrow types need the registers */
     static constexpr int shift = bytes == 4 ? 2 : bytes == 2 ? 1 : 0; /* lane bit of b4 */
 };
 
@@ -324,8 +324,9 @@ __device__ inline void hit_write(const struct hit_slots &hits, const struct pack
     uint32_t row = ~(uint32_t)key;
     hits.ids[slot] = !key ? -1 : rows.ids ? rows.ids[row] : (int64_t)row;
     if (hits.scores)
-        hits.scores[slot] =
-            key ? score_of((uint32_t)(key >> 32), smaller_better) : smaller_better ? CUDART_INF_F : -CUDART_INF_F;
+        hits.scores[slot] = key              ? score_of((uint32_t)(key >> 32), smaller_better)
+                            : smaller_better ? CUDART_INF_F
+                                             : -CUDART_INF_F;
 }
 
 /* ---- kernels */
@@ -336,7 +337,8 @@ static inline cudaError_t kernel_load(const void *kernel, int shared_most) {
     cudaFuncAttributes attributes;
     cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
     if (error != cudaSuccess || shared_most == 0) return error;
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_most - (int)attributes.sharedSizeBytes);
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                shared_most - (int)attributes.sharedSizeBytes);
 }
 
 /* ---- queries */

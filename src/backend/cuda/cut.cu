@@ -1,8 +1,8 @@
 /* A batch's lists of keys, one block each: cut back between runs of rows, sorted and written at the end.
  *
- * A list holds the `keep` best so far and up to CUT_SLACK more; the floor is the smallest key that was kept, and tiles
- * append only what reaches it. So each run of rows adds few keys, whatever the number of rows, and a list can never
- * overflow: its capacity is what a cut leaves plus the rows of a run. */
+ * A list that has grown by more than CUT_SLACK is cut back to little more than the `keep` best; the floor is the smallest
+ * key that was kept, and tiles append only what reaches it. So each run of rows adds few keys, whatever the number of rows, and
+ * a list can never overflow: its capacity is what a cut leaves plus the rows of a run. */
 #include "backend/cuda/choose.cuh"
 
 __global__ static void __launch_bounds__(SCAN_THREADS) cut_kernel(const __grid_constant__ struct cut_args args) {
@@ -15,7 +15,7 @@ __global__ static void __launch_bounds__(SCAN_THREADS) cut_kernel(const __grid_c
     };
     uint64_t least = 1;
     if (count > keep + CUT_SLACK) {
-        least = keys_threshold(space, keys, keep, keep + CUT_SLACK);
+        least = keys_threshold(space, keys, keep, keep + keep / 4 + 32); /* close to the keep-th: the next run adds few */
     } else if (!args.final) {
         return;
     }
@@ -39,7 +39,8 @@ cudaError_t launch_cut(const struct cut_args *args, cudaStream_t stream) {
 }
 
 __global__ static void unused_kernel(struct hit_slots hits, int64_t nq, bool smaller_better) {
-    for (int64_t i = (int64_t)blockIdx.x * SCAN_THREADS + threadIdx.x; i < nq * hits.k; i += (int64_t)gridDim.x * SCAN_THREADS) {
+    for (int64_t i = (int64_t)blockIdx.x * SCAN_THREADS + threadIdx.x; i < nq * hits.k;
+         i += (int64_t)gridDim.x * SCAN_THREADS) {
         hits.ids[i] = -1;
         if (hits.scores) hits.scores[i] = smaller_better ? CUDART_INF_F : -CUDART_INF_F;
         if (hits.counts && i < nq) hits.counts[i] = 0;

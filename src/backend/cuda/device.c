@@ -21,8 +21,9 @@ bool device_forked(void) { return atomic_load_explicit(&forked, memory_order_rel
 
 enum vic_status device_enter(const struct backend *backend, int *previous) {
     if (device_forked())
-        return status_fail(VIC_FORKED, "expected the process that opened the GPU, found its child after fork(): open the device "
-                                       "and the index in the child instead");
+        return status_fail(VIC_FORKED,
+                           "expected the process that opened the GPU, found its child after fork(): open the device "
+                           "and the index in the child instead");
     cudaError_t error = cudaGetDevice(previous);
     if (error == cudaSuccess && *previous != backend->ordinal) error = cudaSetDevice(backend->ordinal);
     return cuda_status(error, "choosing the GPU");
@@ -42,8 +43,8 @@ static void absence_write(cudaError_t error, char *sentence, size_t bytes) {
     if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
         (void)snprintf(sentence, bytes, "expected an NVIDIA driver, found none on this machine");
     else if (error == cudaErrorInsufficientDriver)
-        (void)snprintf(sentence, bytes, "expected an NVIDIA driver for CUDA %d.%d or newer, found one for %d.%d", runtime / 1000,
-                       runtime % 1000 / 10, driver / 1000, driver % 1000 / 10);
+        (void)snprintf(sentence, bytes, "expected an NVIDIA driver for CUDA %d.%d or newer, found one for %d.%d",
+                       runtime / 1000, runtime % 1000 / 10, driver / 1000, driver % 1000 / 10);
     else
         (void)snprintf(sentence, bytes, "expected an NVIDIA GPU, found none: CUDA says \"%s\"", cudaGetErrorString(error));
 }
@@ -53,8 +54,8 @@ static void gpu_describe(int ordinal, struct vic_device_info *info) {
     cudaError_t error = cudaGetDeviceProperties(&properties, ordinal);
     if (error != cudaSuccess) {
         (void)cudaGetLastError();
-        (void)snprintf(info->sentence, sizeof info->sentence, "expected a working GPU, found that CUDA says \"%s\" of number %d",
-                       cudaGetErrorString(error), ordinal);
+        (void)snprintf(info->sentence, sizeof info->sentence,
+                       "expected a working GPU, found that CUDA says \"%s\" of number %d", cudaGetErrorString(error), ordinal);
         return;
     }
     (void)snprintf(info->model, sizeof info->model, "%.*s", (int)sizeof info->model - 1, properties.name);
@@ -78,7 +79,8 @@ enum vic_status cuda_describe(int ordinal, struct vic_device_info *info) {
     if (pages > 0 && page_bytes > 0) info->host_bytes = (uint64_t)pages * (uint64_t)page_bytes;
     info->threads = thread_cores();
     if (device_forked())
-        (void)snprintf(info->sentence, sizeof info->sentence, "expected a process that has not forked, found a child after fork()");
+        (void)snprintf(info->sentence, sizeof info->sentence,
+                       "expected a process that has not forked, found a child after fork()");
     else if (none)
         absence_write(error != cudaSuccess ? error : cudaErrorNoDevice, info->sentence, sizeof info->sentence);
     else

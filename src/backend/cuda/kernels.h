@@ -133,7 +133,7 @@ struct tile_args {
     const uint64_t *floors;
     uint64_t *lists;
     uint32_t *counts;
-    int64_t capacity; /* keys a list */
+    int64_t capacity;    /* keys a list */
     int32_t shared_most; /* bytes of shared memory a block may have */
 };
 cudaError_t launch_tile(const struct tile_args *args, cudaStream_t stream);

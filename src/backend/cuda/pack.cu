@@ -28,7 +28,8 @@ __device__ static void row_scale(const struct pack_args &args, int64_t row, int 
             largest = max(largest, __float_as_uint(element_load(args.source_dtype, source, d)) & 0x7fffffffu);
     int exponent = scale_exponent(__reduce_max_sync(~0u, largest));
     for (int d = lane; d < to.chunks * 128 + to.units * 32; d += 32)
-        target[element_place(d, to.chunks)] = d < to.dim ? scaled_down(element_load(args.source_dtype, source, d), exponent) : 0.0f;
+        target[element_place(d, to.chunks)] =
+            d < to.dim ? scaled_down(element_load(args.source_dtype, source, d), exponent) : 0.0f;
 }
 
 __global__ static void __launch_bounds__(PACK_THREADS) pack_kernel(struct pack_args args) {
@@ -55,7 +56,8 @@ cudaError_t launch_pack(const struct pack_args *args, cudaStream_t stream) {
 
 /* ---- queries */
 
-__device__ static void query_pack_exact(const struct queries_args &args, const uint8_t *source, uint8_t *target, int64_t query) {
+__device__ static void query_pack_exact(const struct queries_args &args, const uint8_t *source, uint8_t *target,
+                                        int64_t query) {
     for (int d = threadIdx.x; d < args.chunks * 128 + args.units * 32; d += QUERY_THREADS)
         target[element_place(d, args.chunks)] = d < args.dim ? source[d] : 0;
     __syncthreads();
@@ -101,6 +103,4 @@ cudaError_t launch_queries(const struct queries_args *args, cudaStream_t stream)
     return cudaPeekAtLastError();
 }
 
-cudaError_t load_queries(void) {
-    return kernel_load((const void *)queries_kernel, 0);
-}
+cudaError_t load_queries(void) { return kernel_load((const void *)queries_kernel, 0); }

@@ -146,8 +146,7 @@ __device__ static __noinline__ void hits_choose(const struct scan_args &args, sc
     collect_start(space);
 #pragma unroll
     for (uint32_t i = 0; i < MAXIMA_EACH; i++)
-        if (maxima.keys[i] >= least)
-            space.winners[atomicAdd(&space.count, 1u)] = (uint16_t)(i * SCAN_THREADS + threadIdx.x);
+        if (maxima.keys[i] >= least) space.winners[atomicAdd(&space.count, 1u)] = (uint16_t)(i * SCAN_THREADS + threadIdx.x);
     __syncthreads();
     winners_keys winners = {args, space, space.count, (uint32_t)((args.rows.n + unit_rows - 1) / unit_rows)};
     auto reaching = [&](const auto &visit) { winners([&](uint64_t key) { visit(key >= least ? key : 0); }); };

@@ -181,9 +181,9 @@ static enum vic_status select_one(const struct run *run, int64_t query, int64_t 
     if (on_device(hits)) return VIC_OK;
     TRY(cuda_status(cudaMemcpyAsync(hits->ids + at, other, (size_t)keep * 8, cudaMemcpyDeviceToHost, run->stream), "hits"));
     if (hits->scores)
-        TRY(cuda_status(cudaMemcpyAsync(hits->scores + at, resident->select.scores, (size_t)keep * 4, cudaMemcpyDeviceToHost,
-                                        run->stream),
-                        "hits"));
+        TRY(cuda_status(
+            cudaMemcpyAsync(hits->scores + at, resident->select.scores, (size_t)keep * 4, cudaMemcpyDeviceToHost, run->stream),
+            "hits"));
     TRY(cuda_status(cudaMemcpyAsync(&found, args.state, 4, cudaMemcpyDeviceToHost, run->stream), "hits"));
     unused_fill(run, hits, at + keep, at + k);
     TRY(run_wait(run));
@@ -233,16 +233,15 @@ enum vic_status cuda_search(struct resident *resident, const struct search_call 
     int64_t keep = least_of(call->k, resident->rows.n);
     struct run run;
     bool selecting = call->path == VIC_PATH_SELECT || keep > SMALL_KEEP;
-    if (call->path == VIC_PATH_SCAN && selecting)
-        return status_fail(VIC_ARGUMENT, "path scan holds at most k = %d here, found k = %lld; leave the path open or use select",
-                           SMALL_KEEP, (long long)call->k);
     enum vic_status status = queries_check(resident, call);
     if (status == VIC_OK) status = run_begin(resident, call, selecting, &run);
     if (status != VIC_OK) return status;
     call->stats->path = selecting ? VIC_PATH_SELECT : VIC_PATH_SCAN;
     call->stats->queries = call->queries->rows;
     call->stats->threads = 1;
-    if (call->path == VIC_PATH_CERTIFIED) call->stats->fallback = VIC_FALLBACK_PLANES, call->stats->fallbacks = call->queries->rows;
+    if (call->path == VIC_PATH_SCAN && selecting) call->stats->fallback = VIC_FALLBACK_K;
+    if (call->path == VIC_PATH_CERTIFIED)
+        call->stats->fallback = VIC_FALLBACK_PLANES, call->stats->fallbacks = call->queries->rows;
     status = search_run(&run, hits, keep);
     /* Device hits on a caller's stream are valid in its order; on ours the caller has nothing to wait for. */
     bool asynchronous = on_device(hits) && call->stream;

@@ -200,7 +200,8 @@ cudaError_t launch_hits(const struct select_args *args, const uint64_t *sorted, 
 }
 
 cudaError_t load_select(void) {
-    const void *const kernels[] = {(const void *)round_kernel, (const void *)gather_kernel, (const void *)clear_kernel, (const void *)sort_tiles_kernel, (const void *)merge_kernel, (const void *)hits_kernel};
+    const void *const kernels[] = {(const void *)round_kernel,      (const void *)gather_kernel, (const void *)clear_kernel,
+                                   (const void *)sort_tiles_kernel, (const void *)merge_kernel,  (const void *)hits_kernel};
     cudaError_t error = cudaSuccess;
     for (const void *kernel : kernels)
         if (error == cudaSuccess) error = kernel_load(kernel, 0);

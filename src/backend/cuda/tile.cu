@@ -2,42 +2,47 @@
  * appended to its query's list.
  *
  * A block stages one sector at a time of its rows and queries in shared memory: 16 neighbouring places of each chunk, which
- * are (b1, b0) x (b6, b5) for one (b4, b3, b2) (common.cuh). A warp computes 32 rows x 8 queries; four lanes share a pair,
- * each with its own (b1, b0), and a lane holds 8 rows x 4 queries: 64 running sums, two places (b6 = 0, 1) at once, added
- * when all chunks are done. So a pair costs 2 registers and a stack of four partial sums, not 128 sums, and the tree is the
- * contract's: b6 and b5 within a sector, b4 b3 b2 between sectors, b1 b0 between the four lanes.
- * Shape: 8 warps as 4 x 2 or 2 x 4 of these: 128 x 16 pairs for up to 16 queries, 64 x 32 for more.
- * Float32 comes by cp.async in two stages; narrower types are converted on their way, integers with queries of
- * their own type are moved as words of four and multiplied by dp4a. When the chunks of a sector do not fit a stage they
- * come in blocks, and the two halves (b5) of a sector one after the other.
- * Bound by shared memory: 12 values read for 32 products a lane, so at most two thirds of the arithmetic peak. */
+ * are (b1, b0) x (b6, b5) for one (b4, b3, b2) (common.cuh). A warp computes 16 rows x 8 queries; four lanes share a pair,
+ * each with its own (b1, b0), and a lane holds 4 rows x 4 queries: 32 running sums, two places (b6 = 0, 1) at once, added
+ * when all chunks are done. So a pair costs two registers and a stack of four partial sums, not 128 sums, and the tree is
+ * the contract's: b6 and b5 within a sector, b4 b3 b2 between sectors, b1 b0 between the four lanes.
+ * Shape: 8 warps as 4 x 2 or 2 x 4 of these, 64 x 16 pairs for up to 16 queries, 32 x 32 for more; two blocks a
+ * multiprocessor, so that one multiplies while the other stages or waits.
+ * Float32 comes by cp.async in two stages; narrower types are converted on their way; integers with queries of their own
+ * type are moved as words of four and multiplied by dp4a. When the chunks of a sector do not fit a stage they come in
+ * blocks, and the two sides (b5) of a sector one after the other.
+ * Bound by issue and shared memory together: H200, 2026-11-30, 68 % of the issue slots used, 66 % of the reads of shared
+ * memory, 30 % of the float32 peak. Tried and not faster: 8 x 4 pairs a lane with half the warps, fragments read ahead,
+ * one block of eight warps a multiprocessor. */
 #include "backend/cuda/common.cuh"
 
 #include <cuda_pipeline.h>
 
-enum { TILE_THREADS = 256, LANE_ROWS = 8, LANE_QUERIES = 4, LANE_PAIRS = 32, SECTOR = 16, WARP_ROWS = 32, WARP_QUERIES = 8 };
+enum { TILE_THREADS = 256, LANE_ROWS = 4, LANE_QUERIES = 4, LANE_PAIRS = LANE_ROWS * LANE_QUERIES, SECTOR = 16 };
+enum { TILE_BLOCKS = 2 /* a multiprocessor */ };
+/* A warp's pairs, and those whose sums one lane has at the end: one of four neighbours. */
+enum { WARP_ROWS = 4 * LANE_ROWS, WARP_QUERIES = 2 * LANE_QUERIES, OWN_ROWS = LANE_ROWS / 4, OWN_PAIRS = LANE_PAIRS / 4 };
 
 /* What the host decided: how warps lie, and how sectors are cut into stages. */
 struct tile_plan {
-    int rows, queries;        /* pairs of a block */
-    int chunks, block, blocks; /* chunks of a row or its words, chunks a stage, stages a side of a sector */
-    int depth;                /* stages in shared memory */
+    int rows, queries;         /* pairs of a block */
+    int chunks, block, blocks; /* chunks of a row or its words, chunks a stage, stages a sector (or one side of it) */
 };
 
+/* A stage: a sector, one block of its chunks. With several blocks a sector comes twice, for one side (b5) after the other. */
 struct stage {
-    int sector, side, chunk, count; /* side: b5, or -1 for both */
-    bool first, last;               /* of its sector's chunks */
+    int sector, side, block;
+    __device__ void next(const tile_plan &plan) {
+        if (++block < plan.blocks) return;
+        block = 0;
+        if (plan.blocks > 1 && side == 0)
+            side = 1;
+        else
+            side = 0, sector++;
+    }
 };
 
-__device__ static int stage_count(const tile_plan &plan) { return 8 * (plan.blocks > 1 ? 2 * plan.blocks : 1); }
-__device__ static stage stage_at(const tile_plan &plan, int number) {
-    int halves = plan.blocks > 1 ? 2 : 1, each = halves * plan.blocks, within = number % each, block = within % plan.blocks;
-    int chunk = block * plan.block, left = plan.chunks - chunk;
-    return {number / each, halves == 1 ? -1 : within / plan.blocks, chunk, left < plan.block ? left : plan.block, block == 0,
-            block == plan.blocks - 1};
-}
-
-/* ---- staging: [chunk][row or query][16 floats or words], by threads that each take a quarter of a sector */
+/* ---- staging: [chunk][row or query][16 floats or words] */
 
 /* Sixteen bytes by an asynchronous copy; zeroes where `inside` is false. */
 __device__ static void copy_quarter(float *target, const char *source, bool inside) {
@@ -57,7 +62,8 @@ template <int DTYPE> __device__ static float4 convert_quarter(const char *source
 }
 
 /* Quarter `jq` of a sector behind the whole chunks, where a unit of 32 holds one (b6, b5). */
-template <int DTYPE> __device__ static float4 rest_quarter(const struct packed_rows &rows, const char *row, int sector, int jq) {
+template <int DTYPE>
+__device__ static float4 rest_quarter(const struct packed_rows &rows, const char *row, int sector, int jq) {
     float value[4];
 #pragma unroll
     for (int a = 0; a < 4; a++) {
@@ -68,41 +74,65 @@ template <int DTYPE> __device__ static float4 rest_quarter(const struct packed_r
     return make_float4(value[0], value[1], value[2], value[3]);
 }
 
-template <int DTYPE, bool EXACT>
-__device__ static void stage_rows(const struct tile_args &args, const tile_plan &plan, const stage &s, float *target, int64_t first) {
-    constexpr bool copied = EXACT || DTYPE == VIC_F32;
-    constexpr int bytes = copied ? 4 : reading<DTYPE>::bytes;
-    const struct packed_rows &rows = args.rows;
-    int quarter = threadIdx.x & 3;
-    int64_t last = args.first + args.count - 1;
-    for (int r = threadIdx.x >> 2; r < plan.rows; r += TILE_THREADS / 4) {
-        int64_t number = first + r < last ? first + r : last;
-        const char *row = (const char *)rows.data + number * rows.stride_bytes;
-        int offset = (s.chunk * 128 + s.sector * SECTOR + quarter * 4) * bytes;
-        float *at = target + r * SECTOR + quarter * 4;
-        for (int c = s.chunk; c < s.chunk + s.count; c++, offset += 128 * bytes, at += plan.rows * SECTOR) {
-            if (!EXACT && c == rows.chunks)
-                *(float4 *)at = rest_quarter<DTYPE>(rows, row, s.sector, quarter);
-            else if (copied)
-                copy_quarter(at, row + (!EXACT || offset < rows.stride_bytes ? offset : 0), !EXACT || offset < rows.stride_bytes);
-            else
-                *(float4 *)at = convert_quarter<DTYPE>(row + offset);
+/* What a thread stages: a quarter of a sector of some rows and of one query, of every so many chunks. */
+struct stager {
+    const char *query;
+    int64_t first_row, last_row;
+    int quad, quarter, span; /* span: rows staged at once */
+
+    __device__ stager(const struct tile_args &args, const tile_plan &plan, int64_t first, int64_t first_query)
+        : first_row(first), last_row(args.first + args.count - 1), quad(threadIdx.x >> 2), quarter(threadIdx.x & 3),
+          span(min(plan.rows, TILE_THREADS / 4)) {
+        int64_t number = first_query + (quad & (plan.queries - 1));
+        query = (const char *)args.queries + (number < args.nq ? number : args.nq - 1) * args.query_stride;
+    }
+
+    template <int DTYPE, bool EXACT>
+    __device__ void put_row(const struct tile_args &args, const tile_plan &plan, const stage &s, int slot,
+                            float *target) const {
+        constexpr bool copied = EXACT || DTYPE == VIC_F32;
+        constexpr int bytes = copied ? 4 : reading<DTYPE>::bytes;
+        int64_t number = first_row + slot < last_row ? first_row + slot : last_row;
+        const char *row = (const char *)args.rows.data + number * args.rows.stride_bytes;
+        int first = s.block * plan.block, end = min(first + plan.block, plan.chunks), step = TILE_THREADS / 4 / span;
+        int chunk = first + quad / span, offset = (chunk * 128 + s.sector * SECTOR + quarter * 4) * bytes;
+        target += (quad / span * plan.rows + slot) * SECTOR + quarter * 4;
+        for (; chunk < end; chunk += step, offset += 128 * bytes * step, target += plan.rows * SECTOR * step) {
+            if (EXACT) {
+                bool inside = offset < args.rows.stride_bytes;
+                copy_quarter(target, row + (inside ? offset : 0), inside);
+            } else if (chunk == args.rows.chunks) {
+                *(float4 *)target = rest_quarter<DTYPE>(args.rows, row, s.sector, quarter);
+            } else if (copied) {
+                copy_quarter(target, row + offset, true);
+            } else {
+                *(float4 *)target = convert_quarter<DTYPE>(row + offset);
+            }
         }
     }
-}
 
-__device__ static void stage_queries(const struct tile_args &args, const tile_plan &plan, const stage &s, float *target, int64_t first,
-                                     int64_t bytes) {
-    int quarter = threadIdx.x & 3, q = threadIdx.x >> 2 & (plan.queries - 1), step = TILE_THREADS / 4 / plan.queries;
-    int64_t number = first + q < args.nq ? first + q : args.nq - 1;
-    const char *query = (const char *)args.queries + number * args.query_stride;
-    for (int c = threadIdx.x / (4 * plan.queries); c < s.count; c += step) {
-        int64_t offset = (int64_t)(s.chunk + c) * 512 + s.sector * 64 + quarter * 16;
-        copy_quarter(target + (c * plan.queries + q) * SECTOR + quarter * 4, query + (offset < bytes ? offset : 0), offset < bytes);
+    template <int DTYPE, bool EXACT>
+    __device__ void put(const struct tile_args &args, const tile_plan &plan, const stage &s, float *target) const {
+#pragma unroll 1
+        for (int slot = quad & (span - 1); slot < plan.rows; slot += span) put_row<DTYPE, EXACT>(args, plan, s, slot, target);
+        int step = TILE_THREADS / 4 / plan.queries, own = quad / plan.queries, first = s.block * plan.block;
+        int end = min(first + plan.block, plan.chunks), chunk = first + own;
+        int64_t bytes = EXACT ? args.rows.stride_bytes : args.query_stride;
+        int offset = chunk * 512 + s.sector * 64 + quarter * 16;
+        target += plan.rows * plan.block * SECTOR + (own * plan.queries + (quad & (plan.queries - 1))) * SECTOR + quarter * 4;
+        for (; chunk < end; chunk += step, offset += 512 * step, target += plan.queries * SECTOR * step) {
+            bool inside = !EXACT || offset < bytes;
+            copy_quarter(target, query + (inside ? offset : 0), inside);
+        }
     }
-}
+};
 
-/* ---- sums of a lane's 8 x 4 pairs */
+/* ---- sums of a lane's pairs */
+
+template <bool L2> __device__ inline float product(float x, float q) {
+    float difference = __fsub_rn(x, q);
+    return L2 ? __fmul_rn(difference, difference) : __fmul_rn(x, q);
+}
 
 template <class Act> __device__ inline void each_pair(const Act &act) {
 #pragma unroll
@@ -119,40 +149,48 @@ template <bool L2> struct canonical_tile {
     __device__ explicit canonical_tile(float *shared)
         : fours(shared + threadIdx.x), eights(shared + LANE_PAIRS * TILE_THREADS + threadIdx.x) {}
 
-    __device__ void start(bool) {
-#pragma unroll
-        for (int p = 0; p < LANE_PAIRS; p++) running[0][p] = running[1][p] = 0.0f;
-    }
-    __device__ void add(const float *rows, const float *queries, int side) {
+    /* What one step reads: a row's two places each, a query's two each. */
+    struct fragment {
         float2 x[LANE_ROWS], q[LANE_QUERIES];
+        __device__ void load(const float *rows, const float *queries, int side) {
 #pragma unroll
-        for (int i = 0; i < LANE_ROWS; i++) x[i] = *(const float2 *)(rows + i * 4 * SECTOR + side * 2);
+            for (int i = 0; i < LANE_ROWS; i++) x[i] = *(const float2 *)(rows + i * 4 * SECTOR + side * 2);
 #pragma unroll
-        for (int i = 0; i < LANE_QUERIES; i++) q[i] = *(const float2 *)(queries + i * 2 * SECTOR + side * 2);
-#pragma unroll
-        for (int p = 0; p < LANE_PAIRS; p++) {
-            running[0][p] = accumulate<L2>(x[p / LANE_QUERIES].x, q[p % LANE_QUERIES].x, running[0][p]);
-            running[1][p] = accumulate<L2>(x[p / LANE_QUERIES].y, q[p % LANE_QUERIES].y, running[1][p]);
+            for (int i = 0; i < LANE_QUERIES; i++) q[i] = *(const float2 *)(queries + i * 2 * SECTOR + side * 2);
         }
+    };
+    /* BEGIN: the first chunk. Its products are not added to zeroes; only the sign of a zero could tell, and the last
+     * addition clears that. */
+    template <bool BEGIN> __device__ void add(const fragment &f) {
+        each_pair([&](int p) {
+            float2 a = f.x[p / LANE_QUERIES], b = f.q[p % LANE_QUERIES];
+            running[0][p] = BEGIN ? product<L2>(a.x, b.x) : accumulate<L2>(a.x, b.x, running[0][p]);
+            running[1][p] = BEGIN ? product<L2>(a.y, b.y) : accumulate<L2>(a.y, b.y, running[1][p]);
+        });
     }
+    __device__ float side_sum(int p) const { return __fadd_rn(running[0][p], running[1][p]); }
+    __device__ float sector_sum(int p) const { return __fadd_rn(sides[p], side_sum(p)); }
+    __device__ float pair_sum(int p) const { return __fadd_rn(pairs[p], sector_sum(p)); }
+    __device__ float four_sum(int p) const { return __fadd_rn(fours[p * TILE_THREADS], pair_sum(p)); }
     /* All chunks of a side are in: fold it into the tree. The branches are the same for the whole block. */
     __device__ void fold(int sector, int side) {
-        each_pair([&](int p) { running[0][p] = __fadd_rn(running[0][p], running[1][p]); });
-        if (side == 0) return each_pair([&](int p) { sides[p] = running[0][p]; });
-        each_pair([&](int p) { running[0][p] = __fadd_rn(sides[p], running[0][p]); });
-        if ((sector & 1) == 0) return each_pair([&](int p) { pairs[p] = running[0][p]; });
-        each_pair([&](int p) { running[0][p] = __fadd_rn(pairs[p], running[0][p]); });
-        if ((sector & 2) == 0) return each_pair([&](int p) { fours[p * TILE_THREADS] = running[0][p]; });
-        each_pair([&](int p) { running[0][p] = __fadd_rn(fours[p * TILE_THREADS], running[0][p]); });
-        if ((sector & 4) == 0) return each_pair([&](int p) { eights[p * TILE_THREADS] = running[0][p]; });
-        each_pair([&](int p) { pairs[p] = __fadd_rn(eights[p * TILE_THREADS], running[0][p]); });
+        if (side == 0)
+            each_pair([&](int p) { sides[p] = side_sum(p); });
+        else if ((sector & 1) == 0)
+            each_pair([&](int p) { pairs[p] = sector_sum(p); });
+        else if ((sector & 2) == 0)
+            each_pair([&](int p) { fours[p * TILE_THREADS] = pair_sum(p); });
+        else if ((sector & 4) == 0)
+            each_pair([&](int p) { eights[p * TILE_THREADS] = four_sum(p); });
+        else
+            each_pair([&](int p) { pairs[p] = __fadd_rn(eights[p * TILE_THREADS], four_sum(p)); });
     }
-    /* Values of this lane's 8 pairs: two rows of its four queries. */
+    /* Values of this lane's own pairs: OWN_ROWS rows of its four queries. */
     __device__ void finish(float *scores, int lane) {
-        halve<32>(pairs, lane, 2);
-        halve<16>(pairs, lane, 1);
+        halve<LANE_PAIRS>(pairs, lane, 2);
+        halve<LANE_PAIRS / 2>(pairs, lane, 1);
 #pragma unroll
-        for (int i = 0; i < 8; i++) scores[i] = __fadd_rn(pairs[i], 0.0f);
+        for (int i = 0; i < OWN_PAIRS; i++) scores[i] = __fadd_rn(pairs[i], 0.0f);
     }
 };
 
@@ -161,32 +199,29 @@ template <int DTYPE, bool L2> struct exact_tile {
     static constexpr int shared_floats = 0;
     int dots[LANE_PAIRS], row_squares[LANE_ROWS], query_squares[LANE_QUERIES];
 
-    __device__ explicit exact_tile(float *) {}
-    __device__ void start(bool begin) {
-        if (!begin) return;
-#pragma unroll
-        for (int p = 0; p < LANE_PAIRS; p++) dots[p] = 0;
-#pragma unroll
-        for (int i = 0; i < LANE_ROWS; i++) row_squares[i] = 0;
-#pragma unroll
-        for (int i = 0; i < LANE_QUERIES; i++) query_squares[i] = 0;
-    }
+    __device__ explicit exact_tile(float *) : dots{}, row_squares{}, query_squares{} {}
     __device__ static int dot4(uint32_t a, uint32_t b, int sum) { return exact_sums<DTYPE, L2>::dot4(a, b, sum); }
-    __device__ void add(const float *rows, const float *queries, int side) {
+    struct fragment {
         uint2 x[LANE_ROWS], q[LANE_QUERIES];
+        __device__ void load(const float *rows, const float *queries, int side) {
 #pragma unroll
-        for (int i = 0; i < LANE_ROWS; i++) x[i] = *(const uint2 *)(rows + i * 4 * SECTOR + side * 2);
+            for (int i = 0; i < LANE_ROWS; i++) x[i] = *(const uint2 *)(rows + i * 4 * SECTOR + side * 2);
 #pragma unroll
-        for (int i = 0; i < LANE_QUERIES; i++) q[i] = *(const uint2 *)(queries + i * 2 * SECTOR + side * 2);
-#pragma unroll
-        for (int p = 0; p < LANE_PAIRS; p++)
-            dots[p] = dot4(x[p / LANE_QUERIES].y, q[p % LANE_QUERIES].y, dot4(x[p / LANE_QUERIES].x, q[p % LANE_QUERIES].x, dots[p]));
+            for (int i = 0; i < LANE_QUERIES; i++) q[i] = *(const uint2 *)(queries + i * 2 * SECTOR + side * 2);
+        }
+    };
+    template <bool BEGIN> __device__ void add(const fragment &f) {
+        each_pair([&](int p) {
+            uint2 a = f.x[p / LANE_QUERIES], b = f.q[p % LANE_QUERIES];
+            dots[p] = dot4(a.y, b.y, dot4(a.x, b.x, dots[p]));
+        });
         if constexpr (L2) {
 #pragma unroll
-            for (int i = 0; i < LANE_ROWS; i++) row_squares[i] = dot4(x[i].y, x[i].y, dot4(x[i].x, x[i].x, row_squares[i]));
+            for (int i = 0; i < LANE_ROWS; i++)
+                row_squares[i] = dot4(f.x[i].y, f.x[i].y, dot4(f.x[i].x, f.x[i].x, row_squares[i]));
 #pragma unroll
             for (int i = 0; i < LANE_QUERIES; i++)
-                query_squares[i] = dot4(q[i].y, q[i].y, dot4(q[i].x, q[i].x, query_squares[i]));
+                query_squares[i] = dot4(f.q[i].y, f.q[i].y, dot4(f.q[i].x, f.q[i].x, query_squares[i]));
         }
     }
     __device__ void fold(int, int) {}
@@ -197,25 +232,24 @@ template <int DTYPE, bool L2> struct exact_tile {
             if (L2) sum = (int64_t)row_squares[p / LANE_QUERIES] + query_squares[p % LANE_QUERIES] - 2 * sum;
             sum += __shfl_xor_sync(~0u, sum, 2);
             sum += __shfl_xor_sync(~0u, sum, 1);
-            /* Pairs as canonical_tile leaves them: rows 4 b1 + 2 b0 and the next. */
-            if (p / 8 == ((lane & 2) | (lane & 1))) scores[p % 8] = __ll2float_rn(sum);
+            if (p / OWN_PAIRS == (lane & 3)) scores[p % OWN_PAIRS] = __ll2float_rn(sum);
         }
     }
 };
 
 /* ---- keys to lists */
 
-/* This lane's eight pairs: room is taken in shared memory first, so that a list's counter is asked once a block. */
+/* This lane's own pairs: room is taken in shared memory first, so that a list's counter is asked once a block. */
 __device__ static void keys_append(const struct tile_args &args, const tile_plan &plan, const float *scores, int64_t first_row,
                                    int64_t first_query, int row, int query, uint32_t *found) {
     bool smaller_better = args.rows.metric == VIC_L2;
     uint32_t *bases = found + plan.queries;
     if (threadIdx.x < plan.queries) found[threadIdx.x] = 0;
     __syncthreads();
-    uint64_t keys[8];
-    uint32_t places[8];
+    uint64_t keys[OWN_PAIRS];
+    uint32_t places[OWN_PAIRS];
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < OWN_PAIRS; i++) {
         int64_t number = first_row + row + i / LANE_QUERIES * 4;
         int slot = query + i % LANE_QUERIES * 2;
         keys[i] = 0;
@@ -233,74 +267,85 @@ __device__ static void keys_append(const struct tile_args &args, const tile_plan
         bases[threadIdx.x] = atomicAdd(args.counts + first_query + threadIdx.x, found[threadIdx.x]);
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < OWN_PAIRS; i++) {
         int slot = query + i % LANE_QUERIES * 2;
         if (keys[i]) args.lists[(first_query + slot) * args.capacity + bases[slot] + places[i]] = keys[i];
     }
 }
 
+/* The chunks of a stage, for one side of its sector. */
+template <class Tile>
+__device__ static void side_add(Tile &tile, const tile_plan &plan, const stage &s, int side, const float *rows,
+                                const float *queries) {
+    int left = min(plan.block, plan.chunks - s.block * plan.block), row_step = plan.rows * SECTOR,
+        query_step = plan.queries * SECTOR;
+    typename Tile::fragment fragment;
+    if (s.block == 0) {
+        fragment.load(rows, queries, side);
+        tile.template add<true>(fragment);
+        rows += row_step, queries += query_step, left--;
+    }
+#pragma unroll 2
+    for (; left > 0; left--, rows += row_step, queries += query_step) {
+        fragment.load(rows, queries, side);
+        tile.template add<false>(fragment);
+    }
+    if (s.block == plan.blocks - 1) tile.fold(s.sector, side);
+}
+
 template <int DTYPE, class Tile, bool EXACT>
-__global__ void __launch_bounds__(TILE_THREADS, 1) tile_kernel(const __grid_constant__ struct tile_args args, const tile_plan plan) {
+__global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
+    tile_kernel(const __grid_constant__ struct tile_args args, const tile_plan plan) {
     extern __shared__ __align__(16) float staged[];
     int64_t first_query = (int64_t)blockIdx.x * plan.queries;
     int64_t first_row = args.first + ((int64_t)blockIdx.y + (int64_t)blockIdx.z * 65535) * plan.rows;
     if (first_row >= args.first + args.count) return;
-    int64_t query_bytes = EXACT ? args.rows.stride_bytes : args.query_stride;
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps_across = plan.queries / WARP_QUERIES;
-    int jq = lane & 3, row = warp / warps_across * WARP_ROWS + (lane >> 2 & 1) + (lane >> 4 & 1) * 2;
-    int query = warp % warps_across * WARP_QUERIES + (lane >> 3 & 1);
-    int stage_floats = (plan.rows + plan.queries) * plan.block * SECTOR, stages = stage_count(plan);
-    Tile tile(staged + plan.depth * stage_floats);
-    auto prefetch = [&](int number) {
-        if (number < stages) {
-            stage s = stage_at(plan, number);
-            float *target = staged + number % plan.depth * stage_floats;
-            stage_rows<DTYPE, EXACT>(args, plan, s, target, first_row);
-            stage_queries(args, plan, s, target + plan.rows * plan.block * SECTOR, first_query, query_bytes);
-        }
+    int row = warp / warps_across * WARP_ROWS + (lane >> 2 & 1) + (lane >> 4 & 1) * 2;
+    int query = warp % warps_across * WARP_QUERIES + (lane >> 3 & 1), own = (lane & 3) * 4;
+    int queries_at = plan.rows * plan.block * SECTOR, stage_floats = queries_at + plan.queries * plan.block * SECTOR;
+    const stager stager(args, plan, first_row, first_query);
+    Tile tile(staged + 2 * stage_floats);
+    stage now = {0, 0, 0}, later = {0, 0, 0};
+    float *here = staged, *there = staged + stage_floats;
+    stager.put<DTYPE, EXACT>(args, plan, later, here);
+    __pipeline_commit();
+    while (now.sector < 8) {
+        later.next(plan);
+        if (later.sector < 8) stager.put<DTYPE, EXACT>(args, plan, later, there);
         __pipeline_commit();
-    };
-    prefetch(0);
-    for (int number = 0; number < stages; number++) {
-        if (plan.depth > 1) {
-            prefetch(number + 1);
-            __pipeline_wait_prior(1);
-        } else {
-            __pipeline_wait_prior(0);
-        }
+        __pipeline_wait_prior(1);
         __syncthreads();
-        stage s = stage_at(plan, number);
-        const float *rows = staged + number % plan.depth * stage_floats + row * SECTOR + jq * 4;
-        const float *queries = staged + number % plan.depth * stage_floats + plan.rows * plan.block * SECTOR + query * SECTOR + jq * 4;
-        for (int side = s.side < 0 ? 0 : s.side; side <= (s.side < 0 ? 1 : s.side); side++) {
-            if (s.first) tile.start(s.sector == 0 && side == 0);
-#pragma unroll 2
-            for (int c = 0; c < s.count; c++) tile.add(rows + c * plan.rows * SECTOR, queries + c * plan.queries * SECTOR, side);
-            if (s.last) tile.fold(s.sector, side);
-        }
+        const float *rows = here + row * SECTOR + own, *queries = here + queries_at + query * SECTOR + own;
+        /* Not unrolled: the loop has to stay in the smallest instruction cache. */
+#pragma unroll 1
+        for (int side = now.side; side <= (plan.blocks == 1 ? 1 : now.side); side++)
+            side_add(tile, plan, now, side, rows, queries);
         __syncthreads();
-        if (plan.depth == 1) prefetch(number + 1);
+        now = later;
+        float *kept = here;
+        here = there, there = kept;
     }
-    float scores[8];
+    float scores[OWN_PAIRS];
     tile.finish(scores, lane);
-    int own_row = row + ((lane & 2) * 2 + (lane & 1) * 2) * 4;
+    int own_row = row + (lane & 3) * OWN_ROWS * 4;
     keys_append(args, plan, scores, first_row, first_query, own_row, query, (uint32_t *)staged);
 }
 
 template <int DTYPE, class Tile, bool EXACT> static cudaError_t tile_launch(const struct tile_args *args, cudaStream_t stream) {
     tile_plan plan;
     plan.queries = args->nq <= 16 ? 16 : 32;
-    plan.rows = 8 / (plan.queries / WARP_QUERIES) * WARP_ROWS;
+    plan.rows = TILE_THREADS / 32 / (plan.queries / WARP_QUERIES) * WARP_ROWS;
     int64_t words = EXACT ? args->rows.stride_bytes / 4 : (int64_t)(args->rows.chunks + (args->rows.units > 0)) * 128;
     plan.chunks = (int)((words + 127) / 128);
-    int chunk_bytes = (plan.rows + plan.queries) * SECTOR * 4, fit = (args->shared_most - Tile::shared_floats * 4) / chunk_bytes;
-    plan.depth = fit >= 2 ? 2 : 1;
-    plan.block = fit / plan.depth < plan.chunks ? fit / plan.depth : plan.chunks;
+    int chunk_bytes = (plan.rows + plan.queries) * SECTOR * 4,
+        fit = (args->shared_most / TILE_BLOCKS - 1024 - Tile::shared_floats * 4) / chunk_bytes;
+    plan.block = fit / 2 < plan.chunks ? fit / 2 : plan.chunks;
     plan.blocks = (plan.chunks + plan.block - 1) / plan.block;
     int64_t row_tiles = (args->count + plan.rows - 1) / plan.rows;
     dim3 grid((unsigned)((args->nq + plan.queries - 1) / plan.queries), (unsigned)(row_tiles < 65535 ? row_tiles : 65535),
               (unsigned)((row_tiles + 65534) / 65535));
-    size_t bytes = (size_t)plan.depth * (size_t)plan.block * (size_t)chunk_bytes + Tile::shared_floats * sizeof(float);
+    size_t bytes = 2 * (size_t)plan.block * (size_t)chunk_bytes + Tile::shared_floats * sizeof(float);
     tile_kernel<DTYPE, Tile, EXACT><<<grid, TILE_THREADS, bytes, stream>>>(*args, plan);
     return cudaPeekAtLastError();
 }
@@ -318,9 +363,11 @@ template <bool L2> static tile_entry tile_find(enum vic_dtype rows, enum vic_dty
     case VIC_F16: return tile_entry_of<VIC_F16, canonical, false>();
     case VIC_BF16: return tile_entry_of<VIC_BF16, canonical, false>();
     case VIC_I8:
-        return query == rows ? tile_entry_of<VIC_I8, exact_tile<VIC_I8, L2>, true>() : tile_entry_of<VIC_I8, canonical, false>();
+        return query == rows ? tile_entry_of<VIC_I8, exact_tile<VIC_I8, L2>, true>()
+                             : tile_entry_of<VIC_I8, canonical, false>();
     case VIC_U8:
-        return query == rows ? tile_entry_of<VIC_U8, exact_tile<VIC_U8, L2>, true>() : tile_entry_of<VIC_U8, canonical, false>();
+        return query == rows ? tile_entry_of<VIC_U8, exact_tile<VIC_U8, L2>, true>()
+                             : tile_entry_of<VIC_U8, canonical, false>();
     default: return tile_entry_of<VIC_F32, canonical, false>();
     }
 }

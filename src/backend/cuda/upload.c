@@ -82,8 +82,7 @@ static enum vic_status upload_begin(struct resident *resident, struct upload *up
     const struct rows *source = &resident->source;
     enum vic_status status = VIC_OK;
     uint64_t room = resident->layout.device_bytes / PIECES / 256 * 256, total;
-    *upload = (struct upload){.resident = resident,
-                                .row_bytes = source->dim * element_bytes(source->dtype)};
+    *upload = (struct upload){.resident = resident, .row_bytes = source->dim * element_bytes(source->dtype)};
     total = round_up((uint64_t)(source->n * upload->row_bytes), 256);
     upload->piece_bytes = total < piece_bytes_most ? total : piece_bytes_most;
     if (upload->piece_bytes > room) upload->piece_bytes = room;

@@ -22,9 +22,9 @@ static enum vic_status within_write(const struct run *run, struct select_args *a
     TRY(cuda_status(cudaMemcpyAsync(ranges->ids + start, other, (size_t)count * 8, cudaMemcpyDeviceToHost, run->stream),
                     "fetching ids"));
     if (ranges->scores)
-        TRY(cuda_status(cudaMemcpyAsync(ranges->scores + start, args->hits.scores, (size_t)count * 4, cudaMemcpyDeviceToHost,
-                                        run->stream),
-                        "fetching scores"));
+        TRY(cuda_status(
+            cudaMemcpyAsync(ranges->scores + start, args->hits.scores, (size_t)count * 4, cudaMemcpyDeviceToHost, run->stream),
+            "fetching scores"));
     TRY(run_wait(run));
 done:
     return status;

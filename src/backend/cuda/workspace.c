@@ -74,7 +74,7 @@ static struct workspace *workspace_find(struct resident *resident, const void *s
         if (!at->made) {
             if (!room) room = at;
         } else if (!at->busy && !at->captured) {
-            if (workspace_idle(at) || (!capturing && stream && at->last_stream == stream)) return at;
+            if ((!capturing && stream && at->last_stream == stream) || workspace_idle(at)) return at;
             late = at;
         }
     }
@@ -107,8 +107,10 @@ static enum vic_status run_claim(struct run *run) {
         if (!wait) run->workspace = workspace_find(resident, run->call->stream, run->capturing);
         if (run->workspace) break;
         if (!workspace_coming(resident)) {
-            status = status_fail(VIC_NO_MEMORY, "expected one of %d workspaces, found that captured graphs hold those there are "
-                                                "and no other could be made", WORKSPACES_MAX);
+            status = status_fail(VIC_NO_MEMORY,
+                                 "expected one of %d workspaces, found that captured graphs hold those there are "
+                                 "and no other could be made",
+                                 WORKSPACES_MAX);
             break;
         }
         (void)pthread_cond_wait(&resident->freed, &resident->mutex);
@@ -141,13 +143,13 @@ enum vic_status run_begin(struct resident *resident, const struct search_call *c
         return status;
     }
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    if (run->capturing) (void)cudaThreadExchangeStreamCaptureMode(&mode);
     status = run_claim(run);
     if (run->workspace && !call->stream) run->stream = run->workspace->stream;
     cudaError_t error = run->workspace ? workspace_order(run) : cudaSuccess;
     if (run->workspace && error == cudaSuccess && selecting && resident->select.pending)
         error = cudaStreamWaitEvent(run->stream, resident->select.free_event, 0);
-    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    if (run->capturing) (void)cudaThreadExchangeStreamCaptureMode(&mode);
     if (status == VIC_OK) status = cuda_status(error, "waiting for a workspace");
     if (status == VIC_OK) return VIC_OK;
     if (run->workspace) return run_end(run, status, false);
