@@ -465,7 +465,7 @@ struct vic_search_stats {
     int64_t bytes_read;         /* bytes of rows and codes read from memory by the passes */
     int64_t rows_coded[2];      /* (row, query) pairs whose 8-bit, whose 4-bit codes were looked at */
     int64_t fallbacks;          /* queries that were scanned although planes were wanted */
-    enum vic_fallback fallback; /* why the last of these was */
+    enum vic_fallback fallback; /* why the last of these was, or why another path than the one asked for was taken */
     int32_t reserved;
 };
 
@@ -473,7 +473,9 @@ struct vic_search_options {
     size_t size;
     void *stream;                    /* a GPU's; must be NULL on the CPU */
     const struct vic_filter *filter; /* NULL: every row may answer */
-    enum vic_path path;              /* 0: the library chooses; the answer's bytes never depend on it */
+    /* 0: the library chooses. One that cannot be taken gives way and stats->fallback says why; the answer's bytes never
+     * depend on it. */
+    enum vic_path path;
     int32_t reserved;
     struct vic_search_stats *stats; /* NULL: not wanted */
 };

@@ -48,8 +48,6 @@ struct vic_index *index_with_planes(struct vic_device *device, const struct data
 /* Every path there is, beginning with 0, which leaves the choice to the library. */
 extern const enum vic_path paths[];
 enum { PATHS = 4 };
-/* Whether a path that is asked for by name takes this k: a scan refuses more than its buffers hold. */
-static inline bool path_takes(enum vic_path path, int64_t k) { return path != VIC_PATH_SCAN || k <= 1000; }
 
 /* A CPU device that runs a table of kernels and those below it; NULL: the best. */
 struct vic_device *device_with(const char *kernels, int32_t threads);

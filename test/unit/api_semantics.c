@@ -366,6 +366,31 @@ static void statistics_say_what_was_done(void **state) {
     scene_free(&scene);
 }
 
+/* A scan keeps buffers for the best rows; a k beyond them is answered all the same, and told. */
+static void a_path_that_cannot_be_taken_gives_way_and_says_so(void **state) {
+    (void)state;
+    struct data data = {.n = 200000, .dim = 1, .dtype = VIC_U8, .metric = VIC_DOT, .rows = take(200000)};
+    struct random random = {6};
+    random_fill(&random, VALUES_UNIT, VIC_U8, data.n, data.rows);
+    struct vic_index *index = index_of(device, &data);
+    const uint8_t query = 1;
+    struct vic_matrix matrix = matrix_of(&query, 1, 1, VIC_U8);
+    int64_t *right = take((size_t)data.n * 8), *ids = take((size_t)data.n * 8);
+    struct vic_search_stats stats = {.size = sizeof stats};
+    struct vic_search_options options = {.size = sizeof options, .path = VIC_PATH_SCAN, .stats = &stats};
+    struct vic_hits right_hits = {.ids = right}, hits = {.ids = ids};
+    must(vic_index_search(index, &matrix, 10, &options, &hits));
+    assert_true(stats.path == VIC_PATH_SCAN && stats.fallback == VIC_FALLBACK_NONE);
+    must(vic_index_search(index, &matrix, data.n, NULL, &right_hits));
+    must(vic_index_search(index, &matrix, data.n, &options, &hits));
+    assert_true(stats.path == VIC_PATH_SELECT && stats.fallback == VIC_FALLBACK_K);
+    assert_memory_equal(ids, right, (size_t)data.n * 8);
+    vic_index_free(index);
+    free(right);
+    free(ids);
+    free(data.rows);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_that_is_not_finite_is_named_wherever_it_stands),
@@ -380,6 +405,7 @@ int main(void) {
         cmocka_unit_test(too_little_room_for_a_threshold_says_how_much_is_needed),
         cmocka_unit_test(a_success_leaves_the_last_sentence_alone),
         cmocka_unit_test(statistics_say_what_was_done),
+        cmocka_unit_test(a_path_that_cannot_be_taken_gives_way_and_says_so),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -142,8 +142,8 @@ static void block_search(struct search_job *job, const struct search_call *call)
 }
 
 /* Every row's canonical score. */
-static enum vic_status plain_search(struct resident *resident, struct workspace *workspace, const struct search_call *call,
-                                    const struct vic_hits *hits) {
+static void plain_search(struct resident *resident, struct workspace *workspace, const struct search_call *call,
+                         const struct vic_hits *hits) {
     const struct layout *layout = &resident->layout;
     int64_t nq = call->queries->rows, n = resident->rows.n;
     int64_t keep = call->k < n ? call->k : n;
@@ -151,14 +151,11 @@ static enum vic_status plain_search(struct resident *resident, struct workspace 
     /* Buffers for all workers, or, where they do not fit or would hold most rows anyway, all keys and a selection. */
     bool buffers_fit = capacity <= layout->keys_count / layout->threads;
     bool select = call->path == VIC_PATH_SELECT || !buffers_fit || (call->path != VIC_PATH_SCAN && keep > 1024 && keep > n / 4);
-    if (call->path == VIC_PATH_SCAN && !buffers_fit)
-        return status_fail(VIC_ARGUMENT,
-                           "path scan holds at most k = %lld here, found k = %lld; leave the path open or use select",
-                           (long long)(layout->keys_count / layout->threads / 2 - 64), (long long)call->k);
+    if (call->path == VIC_PATH_SCAN && select) call->stats->fallback = VIC_FALLBACK_K;
     call->stats->path = select ? VIC_PATH_SELECT : VIC_PATH_SCAN;
     if (select) {
         select_search(resident, workspace, call, hits);
-        return VIC_OK;
+        return;
     }
     struct search_job job = {
         .scan = scan_start(resident, workspace, call), .hits = hits, .k = call->k, .keep = keep, .capacity = capacity};
@@ -168,12 +165,11 @@ static enum vic_status plain_search(struct resident *resident, struct workspace 
         job.count = nq - job.first < block ? nq - job.first : block;
         block_search(&job, call);
     }
-    return VIC_OK;
 }
 
 /* The same for queries [first, first + count) of a call. */
-static enum vic_status plain_some(struct resident *resident, struct workspace *workspace, const struct search_call *call,
-                                  int64_t first, int64_t count, const struct vic_hits *hits) {
+static void plain_some(struct resident *resident, struct workspace *workspace, const struct search_call *call, int64_t first,
+                       int64_t count, const struct vic_hits *hits) {
     struct vic_matrix queries = *call->queries;
     struct vic_hits some = *hits;
     struct search_call part = *call;
@@ -182,7 +178,7 @@ static enum vic_status plain_some(struct resident *resident, struct workspace *w
     if (some.scores) some.scores += first * call->k;
     if (some.counts) some.counts += first;
     part.queries = &queries;
-    return plain_search(resident, workspace, &part, &some);
+    plain_search(resident, workspace, &part, &some);
 }
 
 /* Queries from which a batch on planes is faster than one after another: below, decoding rows costs more than it saves. */
@@ -199,11 +195,10 @@ static enum vic_fallback plane_search(struct resident *resident, struct workspac
 
 /* Queries [first, first + count): where four bits leave too much, eight are tried if they are there; those that no plane
  * decides are scanned. */
-static enum vic_status coded_block(struct resident *resident, struct workspace *workspace, const struct search_call *call,
-                                   int64_t first, int64_t count, const struct vic_hits *hits) {
+static void coded_block(struct resident *resident, struct workspace *workspace, const struct search_call *call, int64_t first,
+                        int64_t count, const struct vic_hits *hits) {
     struct vic_search_stats *stats = call->stats;
     bool decided[QUERIES_MAX] = {false};
-    enum vic_status status = VIC_OK;
     enum vic_fallback why = plane_search(resident, workspace, call, first, count, hits, decided);
     if (why == VIC_FALLBACK_SURVIVORS && plane_choose(&resident->rows, call) == PLANE_4 &&
         resident->rows.planes[PLANE_8].codes) {
@@ -211,38 +206,35 @@ static enum vic_status coded_block(struct resident *resident, struct workspace *
         finer.plane = PLANE_8;
         why = plane_search(resident, workspace, &finer, first, count, hits, decided);
     }
-    for (int64_t j = 0, end; status == VIC_OK && j < count; j = end) {
+    for (int64_t j = 0, end; j < count; j = end) {
         end = j + 1;
         if (decided[j]) continue;
         while (end < count && !decided[end]) end++;
-        status = plain_some(resident, workspace, call, first + j, end - j, hits);
+        plain_some(resident, workspace, call, first + j, end - j, hits);
         stats->fallback = why;
         stats->fallbacks += end - j;
     }
-    return status;
 }
 
 /* Few queries go one by one, many in blocks. When planes fail more than every eighth query the data are not such that they
  * help, and the rest of the call is scanned. */
-static enum vic_status coded_search(struct resident *resident, struct workspace *workspace, const struct search_call *call,
-                                    const struct vic_hits *hits) {
+static void coded_search(struct resident *resident, struct workspace *workspace, const struct search_call *call,
+                         const struct vic_hits *hits) {
     struct vic_search_stats *stats = call->stats;
-    enum vic_status status = VIC_OK;
     int64_t nq = call->queries->rows, block = nq < BATCH_QUERIES ? 1 : certified_block(resident, call);
     if (block < BATCH_QUERIES) block = 1;
-    for (int64_t first = 0, count; status == VIC_OK && first < nq; first += count) {
+    for (int64_t first = 0, count; first < nq; first += count) {
         count = nq - first < block ? nq - first : block;
         if (count < BATCH_QUERIES) count = 1;
         if (stats->fallbacks > first / 8) {
             count = nq - first;
-            status = plain_some(resident, workspace, call, first, count, hits);
+            plain_some(resident, workspace, call, first, count, hits);
             stats->fallbacks += count;
         } else {
-            status = coded_block(resident, workspace, call, first, count, hits);
+            coded_block(resident, workspace, call, first, count, hits);
         }
     }
     if (stats->fallbacks < nq) stats->path = VIC_PATH_CERTIFIED;
-    return status;
 }
 
 enum vic_status cpu_search(struct resident *resident, const struct search_call *call, const struct vic_hits *hits) {
@@ -251,9 +243,9 @@ enum vic_status cpu_search(struct resident *resident, const struct search_call *
     call->stats->queries = call->queries->rows;
     struct workspace *workspace = workspace_claim(resident);
     if (call->path == VIC_PATH_CERTIFIED)
-        status = coded_search(resident, workspace, call, hits);
+        coded_search(resident, workspace, call, hits);
     else
-        status = plain_search(resident, workspace, call, hits);
+        plain_search(resident, workspace, call, hits);
     workspace_release(resident, workspace);
-    return status;
+    return VIC_OK;
 }
