@@ -5,8 +5,8 @@ set -eu
 cd "$(dirname "$0")/../.."
 skip() { echo "skipped: $*"; exit 0; }
 environment=$PWD/build/python-venv
-wanted='numpy pytest hypothesis mypy ml_dtypes tqdm scikit-build-core pyarrow pandas polars h5py'
-modules='numpy, pytest, hypothesis, mypy, ml_dtypes, tqdm, scikit_build_core, pyarrow, pandas, polars, h5py'
+wanted='numpy pytest hypothesis mypy ml_dtypes tqdm pyarrow pandas polars h5py'
+modules='numpy, pytest, hypothesis, mypy, ml_dtypes, tqdm, pyarrow, pandas, polars, h5py'
 
 if ! "$environment/bin/python" -c "import $modules" 2>/dev/null; then
     rm -rf "$environment"
