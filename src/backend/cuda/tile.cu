@@ -2,24 +2,22 @@
  * appended to its query's list.
  *
  * A block stages one sector at a time of its rows and queries in shared memory: 16 neighbouring places of each chunk, which
- * are (b1, b0) x (b6, b5) for one (b4, b3, b2) (common.cuh). A warp computes 16 rows x 8 queries; four lanes share a pair,
- * each with its own (b1, b0), and a lane holds 4 rows x 4 queries: 32 running sums, two places (b6 = 0, 1) at once, added
+ * are (b1, b0) x (b6, b5) for one (b4, b3, b2) (common.cuh). A warp computes 32 rows x 8 queries; four lanes share a pair,
+ * each with its own (b1, b0), and a lane holds 8 rows x 4 queries: 64 running sums, two places (b6 = 0, 1) at once, added
  * when all chunks are done. So a pair costs two registers and a stack of four partial sums, not 128 sums, and the tree is
  * the contract's: b6 and b5 within a sector, b4 b3 b2 between sectors, b1 b0 between the four lanes.
- * Shape: 8 warps as 4 x 2 or 2 x 4 of these, 64 x 16 pairs for up to 16 queries, 32 x 32 for more; two blocks a
- * multiprocessor, so that one multiplies while the other stages or waits.
+ * Shape: 8 warps as 4 x 2 or 2 x 4 of these, 128 x 16 pairs for up to 16 queries, 64 x 32 for more; a block a multiprocessor.
  * Float32 comes by cp.async in two stages; narrower types are converted on their way; integers with queries of their own
  * type are moved as words of four and multiplied by dp4a. When the chunks of a sector do not fit a stage they come in
  * blocks, and the two sides (b5) of a sector one after the other.
- * Bound by issue and shared memory together: H200, 2026-11-30, 68 % of the issue slots used, 66 % of the reads of shared
- * memory, 30 % of the float32 peak. Tried and not faster: 8 x 4 pairs a lane with half the warps, fragments read ahead,
- * one block of eight warps a multiprocessor. */
+ * Bound by issue: H200, 2026-11-30, 57 % of the issue slots used with the two warps that a scheduler has room for, half of
+ * the reads that shared memory could give, 29 % of the float32 peak. Tried and not faster: 4 x 4 pairs a lane with twice the
+ * warps (68 % of the slots, but more of them overhead), two blocks of four warps. */
 #include "backend/cuda/common.cuh"
 
 #include <cuda_pipeline.h>
 
-enum { TILE_THREADS = 256, LANE_ROWS = 4, LANE_QUERIES = 4, LANE_PAIRS = LANE_ROWS * LANE_QUERIES, SECTOR = 16 };
-enum { TILE_BLOCKS = 2 /* a multiprocessor */ };
+enum { TILE_THREADS = 256, LANE_ROWS = 8, LANE_QUERIES = 4, LANE_PAIRS = LANE_ROWS * LANE_QUERIES, SECTOR = 16 };
 /* A warp's pairs, and those whose sums one lane has at the end: one of four neighbours. */
 enum { WARP_ROWS = 4 * LANE_ROWS, WARP_QUERIES = 2 * LANE_QUERIES, OWN_ROWS = LANE_ROWS / 4, OWN_PAIRS = LANE_PAIRS / 4 };
 
@@ -273,28 +271,36 @@ __device__ static void keys_append(const struct tile_args &args, const tile_plan
     }
 }
 
-/* The chunks of a stage, for one side of its sector. */
+/* The chunks of a stage, for one side of its sector. Two fragments in turn: one is read while the other is multiplied. */
 template <class Tile>
 __device__ static void side_add(Tile &tile, const tile_plan &plan, const stage &s, int side, const float *rows,
                                 const float *queries) {
     int left = min(plan.block, plan.chunks - s.block * plan.block), row_step = plan.rows * SECTOR,
         query_step = plan.queries * SECTOR;
-    typename Tile::fragment fragment;
+    typename Tile::fragment one;
+    one.load(rows, queries, side);
+    typename Tile::fragment other;
     if (s.block == 0) {
-        fragment.load(rows, queries, side);
-        tile.template add<true>(fragment);
-        rows += row_step, queries += query_step, left--;
+        if (--left > 0) rows += row_step, queries += query_step;
+        other.load(rows, queries, side);
+        tile.template add<true>(one);
+        one = other;
     }
-#pragma unroll 2
-    for (; left > 0; left--, rows += row_step, queries += query_step) {
-        fragment.load(rows, queries, side);
-        tile.template add<false>(fragment);
+#pragma unroll 1
+    while (left > 1) {
+        other.load(rows + row_step, queries + query_step, side);
+        tile.template add<false>(one);
+        left -= 2;
+        if (left > 0) rows += 2 * row_step, queries += 2 * query_step;
+        one.load(rows, queries, side);
+        tile.template add<false>(other);
     }
+    if (left > 0) tile.template add<false>(one);
     if (s.block == plan.blocks - 1) tile.fold(s.sector, side);
 }
 
 template <int DTYPE, class Tile, bool EXACT>
-__global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
+__global__ void __launch_bounds__(TILE_THREADS, 1)
     tile_kernel(const __grid_constant__ struct tile_args args, const tile_plan plan) {
     extern __shared__ __align__(16) float staged[];
     int64_t first_query = (int64_t)blockIdx.x * plan.queries;
@@ -339,7 +345,7 @@ template <int DTYPE, class Tile, bool EXACT> static cudaError_t tile_launch(cons
     int64_t words = EXACT ? args->rows.stride_bytes / 4 : (int64_t)(args->rows.chunks + (args->rows.units > 0)) * 128;
     plan.chunks = (int)((words + 127) / 128);
     int chunk_bytes = (plan.rows + plan.queries) * SECTOR * 4,
-        fit = (args->shared_most / TILE_BLOCKS - 1024 - Tile::shared_floats * 4) / chunk_bytes;
+        fit = (args->shared_most - 1024 - Tile::shared_floats * 4) / chunk_bytes;
     plan.block = fit / 2 < plan.chunks ? fit / 2 : plan.chunks;
     plan.blocks = (plan.chunks + plan.block - 1) / plan.block;
     int64_t row_tiles = (args->count + plan.rows - 1) / plan.rows;
