@@ -15,7 +15,7 @@ check() { # WHAT PROGRAM
 }
 build() { # with $compiler at $level, in $folder
     cmake -G Ninja -S . -B "$folder" -DCMAKE_C_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="-O$level" \
-        -DVICINAL_TESTS=OFF -DVICINAL_BENCH=OFF && cmake --build "$folder" --target tree_hash
+        -DVICINAL_TESTS=OFF -DVICINAL_BENCH=OFF -DVICINAL_CUDA=OFF && cmake --build "$folder" --target tree_hash
 }
 
 for compiler in gcc clang; do
