@@ -57,6 +57,7 @@ struct search_call {
     enum plane_kind plane;            /* path certified: which plane, if it is there */
     void *stream;                     /* a GPU's */
     struct vic_search_stats *stats;   /* never NULL; zeroed by the caller */
+    double left_most[PLANE_COUNT];    /* path certified: a plane that leaves a larger share of the rows is given up */
 };
 
 /* Bytes that residency costs, beside the rows themselves, for a plan. */

@@ -77,7 +77,7 @@ static enum vic_status ask(struct bench *bench, struct resident *resident, int64
     int64_t id = 0;
     struct vic_search_stats stats = {.size = sizeof stats};
     struct vic_matrix query = {(float *)bench->corpus.own_rows + row * DIM, 1, DIM, DIM * sizeof(float), VIC_F32, VIC_HOST};
-    struct search_call call = {.queries = &query, .k = 1, .path = path, .plane = kind, .stats = &stats};
+    struct search_call call = {.queries = &query, .k = 1, .path = path, .plane = kind, .stats = &stats, .left_most = {1, 1}};
     struct vic_hits hits = {.ids = &id};
     double start = now_s();
     enum vic_status status = bench->device->host_ops->search(resident, &call, &hits);

@@ -5,6 +5,8 @@
  * costs more than one that streams by, since it lies anywhere. The device says how much (struct costs). */
 #include "index/planner.h"
 
+#include <math.h>
+
 enum {
     SAMPLE_ROWS_LEAST = 512, /* below, nothing can be said */
     SAMPLE_ROWS_MOST = 4096,
@@ -14,11 +16,21 @@ enum {
 static const int64_t sample_bytes = 16 << 20;
 /* Planes are worth nothing where handing over between the steps of a certified search takes more than this of a scan. */
 static const double handover_most = 0.5;
+/* Rows that a plane leaves to be scored for each one of k (real rows of 384, k from 100 to 3,000; smaller k leave more of each,
+ * but few in all). */
+static const double left_each[PLANE_COUNT] = {[PLANE_8] = 3, [PLANE_4] = 11};
 /* Alone a query is bound by the codes' bytes, so the smaller ones are faster; from here on the arithmetic units are the limit,
  * and eight bits leave fewer rows to score (256 queries, k = 10, real rows of 384: 35 ms of one thread against 47). */
 static const int64_t batch_least = 8;
 /* A plane must save at least this much of a scan to be worth its memory. */
 static const double cost_most = 0.75;
+
+/* A search of one query through a plane, in scans. */
+static double plane_cost(const struct costs *costs, const struct rows *rows, enum plane_kind kind, double left) {
+    double row_bytes = (double)rows->dim * (double)vic_dtype_bytes(rows->dtype);
+    double pass = (double)plane_stride(kind, rows->dim) / costs->plane_bytes_s[kind];
+    return pass * costs->scan_bytes_s / row_bytes + costs->rescore_cost * left;
+}
 
 /* m rows of `rows`, evenly spread, with norms where the metric has them. */
 static enum vic_status sample_take(struct vic_device *device, const struct rows *rows, int64_t m, struct corpus *sample) {
@@ -44,7 +56,13 @@ static enum vic_status sample_share(struct vic_device *device, const struct corp
     int64_t row_bytes = rows->dim * (int64_t)vic_dtype_bytes(rows->dtype), step = rows->n / SAMPLE_QUERIES;
     struct vic_matrix queries = {sample->own_rows, SAMPLE_QUERIES, rows->dim, step * row_bytes, rows->dtype, VIC_HOST};
     struct vic_search_stats stats = {.size = sizeof stats};
-    struct search_call call = {.queries = &queries, .k = SAMPLE_K, .path = VIC_PATH_CERTIFIED, .plane = kind, .stats = &stats};
+    double most = 1 / device->costs.rescore_cost;
+    struct search_call call = {.queries = &queries,
+                               .k = SAMPLE_K,
+                               .path = VIC_PATH_CERTIFIED,
+                               .plane = kind,
+                               .stats = &stats,
+                               .left_most = {most, most}};
     struct vic_hits hits = {.ids = ids};
     struct resident *resident = NULL;
     enum vic_status status = device->host_ops->attach(device->host_backend, &one, &resident);
@@ -74,8 +92,7 @@ enum vic_status planner_planes(struct vic_device *device, const struct rows *row
     for (int kind = 0; kind < PLANE_COUNT; kind++) {
         double share = 1;
         TRY(sample_share(device, &sample, (enum plane_kind)kind, &share));
-        double pass = (double)plane_stride((enum plane_kind)kind, rows->dim) / costs->plane_bytes_s[kind];
-        double cost = pass * costs->scan_bytes_s / (double)row_bytes + costs->rescore_cost * share;
+        double cost = plane_cost(costs, rows, (enum plane_kind)kind, share);
         if (cost < best) best = cost, *planes = (int32_t)quantizers[kind]->bit;
     }
 done:
@@ -84,12 +101,20 @@ done:
 }
 
 void planner_path(const struct vic_device *device, const struct rows *rows, struct search_call *call, enum vic_fallback *why) {
-    int64_t k = call->k;
+    double best = INFINITY, finer = 1, share = (double)call->k / (double)(rows->n > 0 ? rows->n : 1);
     *why = VIC_FALLBACK_NONE;
     if (call->path != 0 && call->path != VIC_PATH_CERTIFIED) return;
-    call->plane = call->queries->rows < batch_least ? PLANE_4 : PLANE_8;
+    for (int kind = 0; kind < PLANE_COUNT; kind++) {
+        double cost = plane_cost(&device->costs, rows, (enum plane_kind)kind, left_each[kind] * share);
+        /* what comes next: a scan, or the finer plane */
+        double next = kind == PLANE_4 && rows->planes[PLANE_8].codes && finer < 1 ? finer : 1;
+        if (kind == PLANE_8) finer = cost;
+        call->left_most[kind] = next / device->costs.rescore_cost;
+        if (rows->planes[kind].codes && cost < best) best = cost, call->plane = (enum plane_kind)kind;
+    }
+    if (call->queries->rows >= batch_least) call->plane = PLANE_8;
     if (call->path == VIC_PATH_CERTIFIED || !planes_present(rows) || device->ops != device->host_ops) return;
-    if (dtype_is_integer(rows->dtype) || k > rows->n / 32)
+    if (dtype_is_integer(rows->dtype) || best > cost_most)
         *why = VIC_FALLBACK_COST;
     else
         call->path = VIC_PATH_CERTIFIED;

@@ -276,6 +276,72 @@ static void noise_is_decided_by_the_finer_plane(void **state) {
     test_done();
 }
 
+/* Large k: eight bits first where both are there, for four leave several times as many rows; and where four are all there is,
+ * they may leave more than an eighth of the rows before a scan is faster. */
+static void large_k_is_decided_by_the_plane_that_leaves_less(void **state) {
+    (void)state;
+    struct random random = test_random(8);
+    enum { N = 9000, DIM = 128 };
+    float *values = take((N + 1) * DIM * sizeof *values);
+    gaussian(&random, values, N + 1, DIM);
+    struct vic_matrix query = matrix_of(values + N * DIM, 1, DIM, VIC_F32);
+    struct situation situation = {N, 1, DIM, VIC_F32, VIC_DOT, VIC_PLANES_8 | VIC_PLANES_4};
+    struct vic_index *both = index_with(devices[0], &situation, values);
+    situation.planes = VIC_PLANES_4;
+    struct vic_index *four = index_with(devices[0], &situation, values);
+    struct vic_search_stats stats;
+    bool many = false;
+    check_paths(both, &query, 5, NULL, &stats);
+    assert_true(stats.rows_coded[PLANE_4_STATS] > 0);
+    for (int64_t k = 200; k <= 800; k += 150) {
+        check_paths(both, &query, k, NULL, &stats);
+        assert_true(stats.fallbacks == 0 && stats.rows_coded[PLANE_4_STATS] == 0 && stats.rows_coded[PLANE_8_STATS] == N);
+    }
+    for (int64_t k = 1; k < 200; k += 8) {
+        check_paths(four, &query, k, NULL, &stats);
+        many = many || (stats.fallbacks == 0 && stats.rows_rescored > N / 8 + 2 * k + 16);
+    }
+    assert_true(many);
+    vic_index_free(both), vic_index_free(four);
+    free(values);
+    test_done();
+}
+
+/* Eight bits that decided every query before, and then one that they say nothing about: a sixteenth of the plane is all that is
+ * read in vain, for every k. */
+static void a_sudden_failure_reads_a_part_of_the_plane(void **state) {
+    (void)state;
+    struct random random = test_random(9);
+    enum { N = 9000, NQ = 5, DIM = 64 };
+    float *values = take((N + NQ) * DIM * sizeof *values);
+    gaussian(&random, values, N + NQ, DIM);
+    for (int64_t i = 0; i < N + NQ; i++) /* nine of ten rows, and the last query, are all but equal */
+        for (int64_t j = 0; j < DIM && i % 10 != 0 && (i < N || i == N + NQ - 1); j++)
+            values[i * DIM + j] = values[j] + 1e-4f * values[i * DIM + j];
+    float *away = values + N * DIM; /* the good query: on the other side than those rows */
+    for (int64_t j = 0; j < DIM; j++) away[j] = 0.5f * values[10 * DIM + j] - values[j];
+    for (int metric = VIC_DOT; metric <= VIC_L2; metric++) {
+        struct situation situation = {N, NQ, DIM, VIC_F32, (enum vic_metric)metric, VIC_PLANES_8};
+        struct vic_index *index = index_with(devices[0], &situation, values);
+        struct vic_matrix good = matrix_of(away, 1, DIM, VIC_F32);
+        struct vic_matrix bad = matrix_of(values + (N + NQ - 1) * DIM, 1, DIM, VIC_F32);
+        for (int64_t k = 1; k <= 64; k *= 4) {
+            struct vic_search_stats stats;
+            test_says("metric %d k %d", metric, (int)k);
+            for (int turn = 0; turn < 3; turn++) {
+                check_paths(index, &good, k, NULL, &stats);
+                assert_true(stats.fallbacks == 0 && stats.rows_coded[PLANE_8_STATS] == N);
+            }
+            check_paths(index, &bad, k, NULL, &stats);
+            assert_int_equal(stats.fallback, VIC_FALLBACK_SURVIVORS);
+            assert_true(stats.rows_coded[PLANE_8_STATS] > 0 && stats.rows_coded[PLANE_8_STATS] <= N / 12);
+        }
+        vic_index_free(index);
+    }
+    free(values);
+    test_done();
+}
+
 static void batches_of_every_size_give_the_bytes_of_a_scan(void **state) {
     (void)state;
     struct random random = test_random(4);
@@ -359,6 +425,8 @@ int main(void) {
         cmocka_unit_test_teardown(every_dimension_gives_the_bytes_of_a_scan, test_tell),
         cmocka_unit_test_teardown(data_with_structure_is_decided_by_the_planes, test_tell),
         cmocka_unit_test_teardown(noise_is_decided_by_the_finer_plane, test_tell),
+        cmocka_unit_test_teardown(large_k_is_decided_by_the_plane_that_leaves_less, test_tell),
+        cmocka_unit_test_teardown(a_sudden_failure_reads_a_part_of_the_plane, test_tell),
         cmocka_unit_test_teardown(batches_of_every_size_give_the_bytes_of_a_scan, test_tell),
         cmocka_unit_test_teardown(every_number_of_survivors_gives_the_bytes_of_a_scan, test_tell),
         cmocka_unit_test_teardown(filters_give_the_bytes_of_a_scan, test_tell),

@@ -12,10 +12,12 @@
 
 enum { RESCORE_PART = 32 };
 /* Every how manieth part a pilot takes, parts from which one is worth it, and how long doubt lasts. Without pilots a plane that
- * decides nothing would cost its whole pass at each search, a quarter of a scan; with them it costs a sixteenth of that. */
+ * decides nothing would cost its whole pass at each search and what follows it, a third of a scan with eight bits; with them a
+ * sixteenth of that. A pilot's parts are not passed again, so that it costs good data a hand-over and a few rows. */
 enum { PILOT_STEP = 16, PILOT_PARTS = 32, DOUBT = 8 };
-/* A plane that leaves more than every so manieth row is no help. */
-enum { SURVIVORS_MOST = 8 };
+/* A plane of more than this part of the rows' bytes is never passed without a pilot: what suited all queries before may not
+ * suit this one. Below, a pass in vain is cheap. */
+enum { PILOT_ALWAYS = 6 };
 /* In place of the upper of a row that is scored already, so that it is not collected again: a NaN, whose order lies below
  * that of every threshold. -inf would not do: rows without a direction make it the threshold. */
 static const float upper_scored = -NAN;
@@ -27,8 +29,9 @@ struct certified {
     enum plane_kind kind;
     struct plane_query query;
     int64_t keep, seeds, part_rows, collect_rows;
-    int64_t part_step; /* 1, or PILOT_STEP: only every so manieth part */
-    uint32_t least;    /* order of the threshold */
+    int64_t part_step;  /* 1, or PILOT_STEP: only every so manieth part */
+    int64_t pilot_rows; /* rows before this one have their upper in every PILOT_STEP-th part already */
+    uint32_t least;     /* order of the threshold */
     _Atomic int64_t count;
     int64_t rescore; /* candidates to score */
 };
@@ -47,8 +50,10 @@ static void pass_part(void *argument, int worker, int64_t part) {
     int64_t first = part * job->part_step * job->part_rows;
     int64_t n = rows->n - first < job->part_rows ? rows->n - first : job->part_rows;
     float *upper = job->scan.workspace->upper + first;
-    job->scan.resident->backend->kernels.planes->scan[job->kind](job->plane, rows->plane_norms, first, n, rows->dim,
-                                                                 &job->query, upper);
+    bool known = part % PILOT_STEP == 0 && first < job->pilot_rows;
+    if (!known)
+        job->scan.resident->backend->kernels.planes->scan[job->kind](job->plane, rows->plane_norms, first, n, rows->dim,
+                                                                     &job->query, upper);
     scores_offer(&job->scan, scan_scratch(&job->scan, worker), worker_top(job, worker), upper, false, first, n);
 }
 
@@ -90,8 +95,9 @@ static int rescore(struct certified *job, int64_t count) {
     return thread_pool_run(job->scan.resident->backend->pool, (count + RESCORE_PART - 1) / RESCORE_PART, rescore_part, job);
 }
 
-/* The rows where upper is best, scored; their keep-th best score is the threshold. False: fewer than keep rows answer. */
-static bool threshold_find(struct certified *job) {
+/* The rows where upper is best, scored; their keep-th best score is the threshold. False: fewer than keep rows answer. `last`:
+ * these scores are to count, and the rows are not to be collected again. */
+static bool threshold_find(struct certified *job, bool last) {
     struct workspace *workspace = job->scan.workspace;
     int threads = job->scan.resident->layout.threads;
     int64_t count = tops_gather(worker_top(job, 0), threads);
@@ -99,7 +105,7 @@ static bool threshold_find(struct certified *job) {
     if (count > job->seeds) keys_select(keys, count, job->seeds), count = job->seeds;
     for (int64_t i = 0; i < count; i++) {
         workspace->candidates[i] = key_row(keys[i]);
-        workspace->upper[key_row(keys[i])] = upper_scored;
+        if (last) workspace->upper[key_row(keys[i])] = upper_scored;
     }
     tops_start(job, job->keep);
     (void)rescore(job, count);
@@ -124,25 +130,41 @@ static int pass(struct certified *job, int64_t step, int64_t *rows_passed) {
     return thread_pool_run(job->scan.resident->backend->pool, step == 1 ? parts : parts / step, pass_part, job);
 }
 
+/* Rows of a pilot's part that the bound cannot rule out. */
+static int64_t left_count(const struct certified *job, int64_t first) {
+    uint32_t *positions = job->scan.workspace->own.positions;
+    int64_t left = 0, found = job->scan.resident->backend->kernels.above(job->scan.workspace->upper + first, job->part_rows,
+                                                                         false, job->least, positions);
+    if (!job->scan.filter) return found;
+    for (int64_t i = 0; i < found; i++) left += filter_passes(job->scan.filter, first + positions[i]);
+    return left;
+}
+
 /* Whether the plane leaves few enough rows of a sample, for the k that is the sample's share. An estimate: it decides what is
- * tried, never what is discarded. */
-static bool pilot(struct certified *job, struct vic_search_stats *stats) {
+ * tried, never what is discarded. Where a filter leaves too few to say, the plane is tried. */
+static bool pilot(struct certified *job, struct vic_search_stats *stats, double left_most) {
     int64_t keep = job->keep, seeds = job->seeds, passed = 0, left = 0;
     int64_t parts = (job->scan.resident->rows.n + job->part_rows - 1) / job->part_rows;
     if (parts < PILOT_PARTS) return true;
     job->keep = keep / PILOT_STEP + 1;
     job->seeds = 2 * job->keep + 16;
     (void)pass(job, PILOT_STEP, &passed);
-    bool found = threshold_find(job);
-    for (int64_t part = 0; found && part < parts / PILOT_STEP; part++) {
-        const float *upper = job->scan.workspace->upper + part * PILOT_STEP * job->part_rows;
-        left += job->scan.resident->backend->kernels.above(upper, job->part_rows, false, job->least,
-                                                           job->scan.workspace->own.positions);
-    }
+    bool found = threshold_find(job, false);
+    for (int64_t part = 0; found && part < parts / PILOT_STEP; part++)
+        left += left_count(job, part * PILOT_STEP * job->part_rows);
+    job->keep = keep, job->seeds = seeds;
+    job->pilot_rows = parts / PILOT_STEP * PILOT_STEP * job->part_rows;
+    bool good = (double)left <= left_most * (double)passed;
+    if (good) return true;
     stats->rows_coded[job->kind] += passed;
     stats->bytes_read += passed * (job->plane->stride_bytes + 8);
-    job->keep = keep, job->seeds = seeds;
-    return found && left <= passed / SURVIVORS_MOST;
+    return false;
+}
+
+/* Searches whose k is within a factor of four share their doubt. */
+static atomic_int *doubt_of(struct resident *resident, enum plane_kind kind, int64_t k) {
+    int range = (64 - __builtin_clzll((uint64_t)k)) / 2;
+    return &resident->doubt[kind][range < K_RANGES ? range : K_RANGES - 1];
 }
 
 enum plane_kind plane_choose(const struct rows *rows, const struct search_call *call) {
@@ -174,8 +196,8 @@ static enum vic_fallback certified_start(struct certified *job, struct resident 
     if (!bounded) return VIC_FALLBACK_QUERY;
     int64_t fair = rows->n / (4 * layout->threads) + 64;
     job->part_rows = part_bytes / job->plane->stride_bytes & ~INT64_C(63);
+    if (job->part_rows > rows->n / PILOT_PARTS) job->part_rows = rows->n / PILOT_PARTS & ~INT64_C(63);
     if (job->part_rows < 64) job->part_rows = 64;
-    if (job->part_rows > fair) job->part_rows = fair;
     if (job->part_rows > layout->scores_count) job->part_rows = layout->scores_count;
     job->collect_rows = layout->scores_count < fair ? layout->scores_count : fair;
     return VIC_FALLBACK_NONE;
@@ -190,19 +212,21 @@ enum vic_fallback certified_search(struct resident *resident, struct workspace *
     enum vic_fallback why = certified_start(&job, resident, workspace, call, j);
     if (why != VIC_FALLBACK_NONE) return why;
     int64_t row_bytes = rows->dim * (int64_t)vic_dtype_bytes(rows->dtype), passed = 0;
-    if (atomic_load(&resident->doubt[job.kind]) > 0 && !pilot(&job, stats)) return VIC_FALLBACK_SURVIVORS;
+    atomic_int *doubt = doubt_of(resident, job.kind, call->k);
+    bool dear = job.plane->stride_bytes * PILOT_ALWAYS > row_bytes;
+    if ((dear || atomic_load(doubt) > 0) && !pilot(&job, stats, call->left_most[job.kind])) return VIC_FALLBACK_SURVIVORS;
     int threads = pass(&job, 1, &passed);
     if (threads > stats->threads) stats->threads = threads;
     stats->rows_coded[job.kind] += passed;
     stats->bytes_read += passed * (job.plane->stride_bytes + 8);
-    bool few = threshold_find(&job);
+    bool few = threshold_find(&job, true);
     if (few) (void)thread_pool_run(pool, (rows->n + job.collect_rows - 1) / job.collect_rows, collect_part, &job);
     int64_t count = atomic_load(&job.count);
-    if (!few || count > resident->layout.candidates_count) {
-        atomic_store(&resident->doubt[job.kind], DOUBT);
+    if (!few || count > resident->layout.candidates_count || (double)count > call->left_most[job.kind] * (double)rows->n) {
+        atomic_store(doubt, DOUBT);
         return VIC_FALLBACK_SURVIVORS;
     }
-    if (atomic_load(&resident->doubt[job.kind]) > 0) atomic_fetch_sub(&resident->doubt[job.kind], 1);
+    if (atomic_load(doubt) > 0) atomic_fetch_sub(doubt, 1);
     (void)rescore(&job, count);
     stats->rows_rescored += count + job.seeds;
     stats->bytes_read += (count + job.seeds) * row_bytes;

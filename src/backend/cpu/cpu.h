@@ -22,7 +22,7 @@ struct backend {
 };
 
 /* Rows whose scores are looked at together in a batch: wide enough that the look costs little beside the arithmetic. */
-enum { GROUP_ROWS = 64, QUERIES_MAX = 256, WORKSPACES_MAX = 8 };
+enum { GROUP_ROWS = 64, QUERIES_MAX = 256, WORKSPACES_MAX = 8, K_RANGES = 16 };
 
 /* One thread's own memory. */
 struct scratch {
@@ -76,8 +76,9 @@ struct resident {
     struct scratch *workers; /* layout.threads - 1 */
     uint64_t *select_keys;   /* rows.n: one search at a time */
     atomic_flag select_claimed;
-    /* By plane: searches that first try a part of it, some after each one that it did not decide. */
-    atomic_int doubt[PLANE_COUNT];
+    /* By plane and size of k: searches that first try a part of the plane, the first one and some after each that it did not
+     * decide. */
+    atomic_int doubt[PLANE_COUNT][K_RANGES];
     /* Waiting for a workspace or the select keys. `owner` finds a child after fork(), where claims of threads that do
      * not exist there are void. */
     _Atomic pid_t owner;
