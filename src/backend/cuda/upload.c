@@ -1,13 +1,12 @@
 /* The rows' way up: pieces are copied into pinned memory by several threads, sent, and put into the kernels' order there.
  *
- * Three pieces are in flight, so that the copy on the host, the link and the packing kernel overlap; the link is the limit.
+ * PIECES of them are in flight, so that the copy on the host, the link and the packing kernel overlap; the link is the limit.
  * On the device the pieces lie in the first workspace, which nobody uses yet. */
 #include "backend/cuda/cuda.h"
 
 #include <string.h>
 
-enum { PIECES = 3, COPY_PARTS = 32, COPY_THREADS = 12 };
-static const uint64_t piece_bytes_most = UINT64_C(8) << 20;
+enum { COPY_PARTS = 32, COPY_THREADS = 12 };
 
 struct upload {
     struct resident *resident;
@@ -81,11 +80,9 @@ static enum vic_status upload_begin(struct resident *resident, struct upload *up
     struct backend *backend = resident->backend;
     const struct rows *source = &resident->source;
     enum vic_status status = VIC_OK;
-    uint64_t room = resident->layout.device_bytes / PIECES / 256 * 256, total;
-    *upload = (struct upload){.resident = resident, .row_bytes = source->dim * element_bytes(source->dtype)};
-    total = round_up((uint64_t)(source->n * upload->row_bytes), 256);
-    upload->piece_bytes = total < piece_bytes_most ? total : piece_bytes_most;
-    if (upload->piece_bytes > room) upload->piece_bytes = room;
+    *upload = (struct upload){.resident = resident,
+                              .piece_bytes = resident->layout.piece_bytes,
+                              .row_bytes = source->dim * element_bytes(source->dtype)};
     upload->piece_rows = (int64_t)upload->piece_bytes / upload->row_bytes;
     TRY(pinned_alloc(backend->host, PIECES * upload->piece_bytes, "rows on their way to the GPU", &upload->pinned));
     int cores = thread_cores(), threads = backend->threads > 0 && backend->threads < cores ? backend->threads : cores;
