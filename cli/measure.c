@@ -95,6 +95,7 @@ const char *path_name(enum vic_path path) {
     case VIC_PATH_SCAN: return "scan";
     case VIC_PATH_SELECT: return "select";
     case VIC_PATH_CERTIFIED: return "certified";
+    case VIC_PATH_GRAPH: return "graph";
     }
     return "?";
 }

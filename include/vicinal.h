@@ -326,6 +326,17 @@ enum vic_planes {
     VIC_PLANES_4 = 4  /* half a byte: real embeddings */
 };
 
+/* A graph over the rows, for searches that are approximate and look at a small part of the rows. It is walked over 8-bit
+ * codes (planes), which a graph therefore brings with it. The same rows and options give the same graph, byte for byte, on
+ * every processor and for any number of threads. */
+struct vic_graph_options {
+    size_t size;
+    int32_t degree; /* most neighbours of a row, 1 to 512; 0: 64 */
+    int32_t beam;   /* candidates of a row, 1 to 1024; 0: 100 */
+    float alpha;    /* 1 to 2: how much nearer a neighbour's neighbour must be to make it needless; 0: 1.2 */
+    int32_t force;  /* non-zero: also for fewer rows than 4096, which are otherwise only scanned */
+};
+
 struct vic_build_options {
     size_t size;
     enum vic_metric metric; /* 0: VIC_COSINE */
@@ -340,6 +351,8 @@ struct vic_build_options {
     struct vic_progress progress;
     int32_t planes; /* enum vic_planes added up; 0: the library looks at a sample of rows and decides */
     int32_t reserved;
+    /* NULL: no graph, every search exact. The rows of a graph are held in memory while it is built, also with a path. */
+    const struct vic_graph_options *graph;
 };
 
 struct vic_plan {
@@ -388,7 +401,7 @@ VIC_API enum vic_status vic_index_save(const struct vic_index *index, const char
 
 struct vic_index_info {
     size_t size;   /* set by the caller */
-    char kind[16]; /* "flat" */
+    char kind[16]; /* "flat", "graph" */
     enum vic_metric metric;
     enum vic_dtype dtype;
     int64_t rows, dim;
@@ -401,6 +414,9 @@ struct vic_index_info {
     const char *metadata;     /* borrowed until the index is freed; "{}" when none was given */
     int32_t planes;           /* enum vic_planes added up; VIC_PLANES_NONE when there are none */
     int32_t reserved;
+    int32_t degree;  /* a graph's most neighbours of a row; 0: there is no graph */
+    int32_t entries; /* rows at which walks through it begin */
+    int64_t repairs; /* rows that its build had to tie in by hand; 0 when it comes from a file */
 };
 
 /* info->size must be set. Any thread. */
@@ -440,9 +456,10 @@ VIC_API void vic_filter_free(struct vic_filter *filter);
 /* ---------------------------------------------------------------- search */
 
 enum vic_path {
-    VIC_PATH_SCAN = 1, /* every row's canonical score, the best kept as they come */
-    VIC_PATH_SELECT,   /* every row's canonical score stored, then selected: large k */
-    VIC_PATH_CERTIFIED /* codes of all rows, then the canonical score of the rows that the codes cannot rule out */
+    VIC_PATH_SCAN = 1,  /* every row's canonical score, the best kept as they come */
+    VIC_PATH_SELECT,    /* every row's canonical score stored, then selected: large k */
+    VIC_PATH_CERTIFIED, /* codes of all rows, then the canonical score of the rows that the codes cannot rule out */
+    VIC_PATH_GRAPH /* codes of the rows on a walk through the graph, then the canonical score of the nearest: approximate */
 };
 
 /* Why a search went on with a scan after it had begun on planes, or did not begin. */
@@ -452,7 +469,9 @@ enum vic_fallback {
     VIC_FALLBACK_K,         /* k is too large for the workspace, or near the number of rows */
     VIC_FALLBACK_QUERY,     /* integers, or numbers so large or small that the bound does not cover them */
     VIC_FALLBACK_SURVIVORS, /* too many rows could not be ruled out: ties, noise, a filter that leaves fewer than k */
-    VIC_FALLBACK_COST       /* the planner expected a scan to be faster */
+    VIC_FALLBACK_COST,      /* the planner expected a scan to be faster */
+    VIC_FALLBACK_FILTER,    /* graph: a filter, which only an exact search honours */
+    VIC_FALLBACK_BEAM       /* graph: k or the beam is above 2048 */
 };
 
 struct vic_search_stats {
@@ -467,25 +486,31 @@ struct vic_search_stats {
     int64_t fallbacks;          /* queries that were scanned although planes were wanted */
     enum vic_fallback fallback; /* why the last of these was, or why another path than the one asked for was taken */
     int32_t reserved;
+    int64_t hops;      /* graph: rows whose neighbours were looked at */
+    int64_t distances; /* graph: rows whose codes were looked at */
+    int32_t beam;      /* graph: the beam that was used, at least k */
+    int32_t parents;
 };
 
 struct vic_search_options {
     size_t size;
     void *stream;                    /* a GPU's; must be NULL on the CPU */
     const struct vic_filter *filter; /* NULL: every row may answer */
-    /* 0: the library chooses. One that cannot be taken gives way and stats->fallback says why; the answer's bytes never
-     * depend on it. */
+    /* 0: the library chooses, the graph where there is one. An exact one that cannot be taken gives way and stats->fallback
+     * says why; the answer's bytes never depend on which of those ran. VIC_PATH_GRAPH without a graph: VIC_UNSUPPORTED. */
     enum vic_path path;
     int32_t reserved;
     struct vic_search_stats *stats; /* NULL: not wanted */
+    int32_t beam;    /* graph: rows kept in sight on a walk, 1 and up: more of them find more. 0: 64. At least k are kept */
+    int32_t parents; /* graph: rows expanded at once, 1 to 8; 0: 1 */
 };
 
-/* The k best rows for each query: best first, equal scores by the smaller id; exact. dot and cosine: larger is better;
- * l2: squared distance, smaller is better. Queries are float32, or of an integer index's own type. Any k from 1; slots
- * beyond the rows there are hold id -1 and the worst score (-inf, +inf for l2), hits->counts says how many are real.
- * Any number of threads at once; allocates nothing; an answer does not depend on the batch around it.
- * VIC_DIMENSION names both dims, VIC_NOT_FINITE query and column, VIC_ARGUMENT k below 1. On failure the arrays hold
- * nothing to rely on. */
+/* The k best rows for each query: best first, equal scores by the smaller id; exact, or with a graph approximate: the best
+ * of those that the walk keeps in sight, each with its exact score, the first k of any larger k with the same beam. dot and
+ * cosine: larger is better; l2: squared distance, smaller is better. Queries are float32, or of an integer index's own type.
+ * Any k from 1; slots beyond the rows there are hold id -1 and the worst score (-inf, +inf for l2), hits->counts says how many
+ * are real. Any number of threads at once; allocates nothing; an answer does not depend on the batch around it. VIC_DIMENSION
+ * names both dims, VIC_NOT_FINITE query and column, VIC_ARGUMENT k below 1. On failure the arrays hold nothing to rely on. */
 VIC_API enum vic_status vic_index_search(const struct vic_index *index, const struct vic_matrix *queries, int64_t k,
                                          const struct vic_search_options *options, const struct vic_hits *hits);
 

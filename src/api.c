@@ -204,7 +204,7 @@ static uint64_t index_host_bytes(const struct vic_index *index) {
     if (corpus->own_plane_norms) bytes += n * sizeof(float);
     for (int kind = 0; kind < PLANE_COUNT; kind++)
         if (corpus->own_planes[kind].codes) bytes += corpus->own_planes[kind].codes_bytes + 2 * n * sizeof(float);
-    return bytes;
+    return bytes + graph_host_bytes(&index->graph);
 }
 
 enum vic_status vic_index_info(const struct vic_index *index, struct vic_index_info *info) {
@@ -226,6 +226,9 @@ enum vic_status vic_index_info(const struct vic_index *index, struct vic_index_i
         .workspace_bytes = index->workspace_bytes,
         .metadata = corpus->metadata,
         .planes = planes_present(&corpus->rows) ? planes_present(&corpus->rows) : VIC_PLANES_NONE,
+        .degree = (int32_t)index->graph.degree,
+        .entries = (int32_t)index->graph.entry_count,
+        .repairs = index->graph.repairs,
     };
     (void)snprintf(filled.kind, sizeof filled.kind, "%s", index->kind->name);
     return options_give(info, &filled, sizeof filled, "vic_index_info");
@@ -323,9 +326,16 @@ static enum vic_status question_options(const struct vic_index *index, const str
     if (status != VIC_OK) return status;
     if (question->options.stream && index->device->ops == &cpu_backend)
         return status_fail(VIC_ARGUMENT, "expected no stream on the CPU, found one");
-    if (question->options.path < 0 || question->options.path > VIC_PATH_CERTIFIED)
-        return status_fail(VIC_ARGUMENT, "expected a path from 0 (open) to %d (certified), found %d", (int)VIC_PATH_CERTIFIED,
+    if (question->options.path < 0 || question->options.path > VIC_PATH_GRAPH)
+        return status_fail(VIC_ARGUMENT, "expected a path from 0 (open) to %d (graph), found %d", (int)VIC_PATH_GRAPH,
                            (int)question->options.path);
+    if (question->options.path == VIC_PATH_GRAPH && index->kind == &flat_kind)
+        return status_fail(VIC_UNSUPPORTED, "expected an index with a graph for path graph, found a flat one");
+    if (question->options.beam < 0)
+        return status_fail(VIC_ARGUMENT, "expected a beam of at least 0, found %d", question->options.beam);
+    if (question->options.parents < 0 || question->options.parents > GRAPH_PARENTS_MAX)
+        return status_fail(VIC_ARGUMENT, "expected parents from 0 (open) to %d, found %d", GRAPH_PARENTS_MAX,
+                           question->options.parents);
     if (question->options.filter && question->options.filter->index != index)
         return status_fail(VIC_ARGUMENT, "expected a filter made for this index, found another index's");
     return VIC_OK;
@@ -348,6 +358,8 @@ static enum vic_status question_start(const struct vic_index *index, const struc
         .filter = filter ? filter->bits : NULL,
         .path = question->options.path,
         .stream = question->options.stream,
+        .beam = question->options.beam,
+        .parents = question->options.parents,
         .stats = &question->stats,
     };
     return status;

@@ -7,6 +7,7 @@
 #define BACKEND_BACKEND_H
 
 #include "backend/bound.h"
+#include "backend/sums.h"
 #include "base/mem.h"
 #include "base/thread.h"
 
@@ -56,6 +57,7 @@ struct search_call {
     enum vic_path path;               /* 0: the backend chooses among those that score every row */
     enum plane_kind plane;            /* path certified: which plane, if it is there */
     void *stream;                     /* a GPU's */
+    int64_t beam, parents;            /* for graphs; 0: open */
     struct vic_search_stats *stats;   /* never NULL; zeroed by the caller */
     double left_most[PLANE_COUNT];    /* path certified: a plane that leaves a larger share of the rows is given up */
 };
@@ -88,6 +90,8 @@ struct backend_ops {
                               const struct vic_ranges *ranges);
     /* row numbers (nq * call->k of them, UINT32_MAX: unused slot) instead of ids */
     enum vic_status (*score)(struct resident *resident, const struct search_call *call, const uint32_t *rows, float *scores);
+    /* What a walk through a graph sums codes with. Only the CPU backend has it. */
+    code_sums *(*sums)(const struct backend *backend);
 };
 
 extern const struct backend_ops cpu_backend;

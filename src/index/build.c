@@ -37,7 +37,24 @@ struct sink {
 static void options_resolve(struct vic_build_options *options, enum vic_dtype dtype) {
     if (options->metric == 0) options->metric = VIC_COSINE;
     if (options->dtype == 0) options->dtype = dtype;
-    if (dtype_is_integer(options->dtype)) options->planes = VIC_PLANES_NONE;
+    if (dtype_is_integer(options->dtype))
+        options->planes = VIC_PLANES_NONE;
+    else if (options->graph) /* which is walked over 8-bit codes */
+        options->planes = (options->planes & ~VIC_PLANES_NONE) | VIC_PLANES_8;
+}
+
+/* Whether n rows get a graph, and of which form. */
+static enum vic_status graph_wanted(const struct vic_build_options *options, int64_t n, struct graph_options *graph,
+                                    bool *wanted) {
+    *wanted = false;
+    if (!options->graph) return VIC_OK;
+    enum vic_status status = graph_options_take(options->graph, graph);
+    if (status != VIC_OK) return status;
+    if (n > graph_rows_most)
+        return status_fail(VIC_UNSUPPORTED, "expected at most %lld rows for a graph, found %lld", (long long)graph_rows_most,
+                           (long long)n);
+    *wanted = n > 0 && (n >= GRAPH_ROWS_LEAST || graph->force);
+    return VIC_OK;
 }
 
 static uint64_t texts_bytes(const struct vic_texts *texts, int64_t n) {
@@ -59,6 +76,10 @@ enum vic_status index_plan(const struct vic_device *device, int64_t n, int64_t d
     if (status != VIC_OK) return status;
     struct rows shape = {.n = n, .dim = dim, .dtype = options.dtype, .metric = options.metric};
     struct resident_plan resident;
+    struct graph_options graph;
+    bool with_graph = false;
+    status = graph_wanted(&options, n, &graph, &with_graph);
+    if (status != VIC_OK) return status;
     shape_planes(&shape, options.planes);
     status = device->ops->plan(device->backend, &shape, &resident);
     if (status != VIC_OK) return status;
@@ -69,6 +90,11 @@ enum vic_status index_plan(const struct vic_device *device, int64_t n, int64_t d
     if (options.texts) plan->extra_bytes += (rows + 1) * 8 + texts_bytes(options.texts, n);
     plan->extra_bytes += sizeof(struct vic_index) + strlen(options.metadata ? options.metadata : "{}") + 1;
     plan->workspace_bytes = resident.workspace_bytes;
+    if (with_graph) {
+        plan->extra_bytes +=
+            graph_bytes(n, &graph) + (dtype_is_integer(options.dtype) ? planes_bytes(&shape, VIC_PLANES_8) : 0);
+        plan->workspace_bytes += graph_build_bytes(n, &graph);
+    }
     plan->host_bytes = plan->row_bytes + plan->extra_bytes + plan->workspace_bytes;
     plan->device_bytes = resident.device_bytes;
     plan->file_bytes = plan->row_bytes + plan->extra_bytes + 32768; /* header, table, metadata and alignment */
@@ -255,7 +281,7 @@ static enum vic_status sink_finish(struct vic_device *device, struct sink *sink,
         return coded == VIC_OK ? index_assemble(device, &flat_kind, &sink->corpus, NULL, index) : coded;
     }
     sink->corpus.rows.dim = source->dim; /* what the metadata says; the rows themselves are written */
-    enum vic_status status = index_write_rest(sink->writer, &flat_kind, &sink->corpus);
+    enum vic_status status = index_write_rest(sink->writer, &flat_kind, &sink->corpus, NULL);
     sink->corpus.rows.dim = 0;
     if (status != VIC_OK) return status;
     file_writer_free(sink->writer);
@@ -289,12 +315,50 @@ done:
     return status;
 }
 
+enum vic_status index_take_graph(struct vic_index *index, struct graph *graph) {
+    index->graph = *graph;
+    *graph = (struct graph){0};
+    index->graph.mem = &index->device->host;
+    index->kind = &graph_kind;
+    return index->graph.points.codes ? VIC_OK : graph_points_open(index->device, &index->corpus, &index->graph);
+}
+
+/* A graph needs all rows at hand, so they are built into memory first; a path gets them when the graph is done. */
+static enum vic_status build_with_graph(struct vic_device *device, struct source *source, const struct vic_build_options *given,
+                                        struct vic_index **index) {
+    struct vic_build_options options = *given;
+    struct graph_options graph_options;
+    struct graph graph = {0};
+    struct vic_index *made = NULL;
+    bool wanted = false;
+    enum vic_status status = VIC_OK;
+    options_resolve(&options, source->dtype);
+    TRY(graph_wanted(&options, source->n, &graph_options, &wanted));
+    if (wanted) options.path = NULL;
+    TRY(build(device, source, &options, &made));
+    if (wanted) {
+        TRY(graph_build(device, &made->corpus, &graph_options, &options.progress, &graph));
+        TRY(index_take_graph(made, &graph));
+    }
+    if (wanted && given->path) {
+        const struct vic_open_options open = {.size = sizeof open};
+        TRY(index_save(made, given->path, &options.progress));
+        index_free(made);
+        made = NULL;
+        TRY(index_open(device, given->path, &open, &made));
+    }
+    *index = made, made = NULL;
+done:
+    index_free(made);
+    return status;
+}
+
 enum vic_status index_build(struct vic_device *device, const struct vic_matrix *rows, const struct vic_build_options *given,
                             struct vic_index **index) {
     struct vic_build_options options = *given;
     struct source source;
     source_open_matrix(rows, &source);
-    return build(device, &source, &options, index);
+    return build_with_graph(device, &source, &options, index);
 }
 
 enum vic_status index_build_file(struct vic_device *device, const char *rows_path, const struct vic_build_options *given,
@@ -302,7 +366,7 @@ enum vic_status index_build_file(struct vic_device *device, const char *rows_pat
     struct vic_build_options options = *given;
     struct source source = {0};
     enum vic_status status = source_open_reader(device, rows_path, options.reader, &source);
-    if (status == VIC_OK) status = build(device, &source, &options, index);
+    if (status == VIC_OK) status = build_with_graph(device, &source, &options, index);
     source_close(device, &source);
     return status;
 }
@@ -336,6 +400,7 @@ void index_free(struct vic_index *index) {
     if (!index) return;
     struct vic_device *device = index->device;
     device->ops->detach(index->resident);
+    graph_free(&index->graph);
     corpus_free(&index->corpus);
     file_map_close(&index->map);
     mem_free(&device->host, index, sizeof *index);

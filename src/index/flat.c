@@ -54,4 +54,4 @@ static enum vic_status flat_score(const struct vic_index *index, const struct se
 
 const struct index_kind flat_kind = {"flat", flat_search, flat_within, flat_score};
 
-const struct index_kind *const index_kinds[] = {&flat_kind, NULL};
+const struct index_kind *const index_kinds[] = {&flat_kind, &graph_kind, NULL};

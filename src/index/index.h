@@ -4,6 +4,7 @@
 
 #include "data/corpus.h"
 #include "index/file.h"
+#include "index/vamana.h"
 
 struct index_kind {
     const char *name; /* as stored in files: "flat" */
@@ -15,7 +16,7 @@ struct index_kind {
 
 /* Ended by NULL. */
 extern const struct index_kind *const index_kinds[];
-extern const struct index_kind flat_kind;
+extern const struct index_kind flat_kind, graph_kind;
 
 struct vic_index {
     struct vic_device *device;
@@ -24,6 +25,7 @@ struct vic_index {
     struct resident *resident;
     struct file_map map; /* bytes NULL: not behind a file */
     uint64_t workspace_bytes, device_bytes;
+    struct graph graph; /* kind graph; else all zero */
 };
 
 /* ---- build.c: rows in. options resolved by options_take. */
@@ -36,6 +38,8 @@ enum vic_status index_build_file(struct vic_device *device, const char *rows_pat
 /* Takes a filled corpus (and map) over: picks the kind, makes it resident. On failure both are the caller's still. */
 enum vic_status index_assemble(struct vic_device *device, const struct index_kind *kind, struct corpus *corpus,
                                struct file_map *map, struct vic_index **index);
+/* An index gains a graph, which is moved in: it answers by walks from now on. Searches must not be running. */
+enum vic_status index_take_graph(struct vic_index *index, struct graph *graph);
 void index_free(struct vic_index *index);
 
 /* ---- sections.c: an index as sections of a container. */
@@ -46,8 +50,9 @@ enum vic_status index_open(struct vic_device *device, const char *path, const st
 enum vic_status index_check(const struct vic_index *index, const struct vic_progress *progress);
 /* Fills in what our own container says: rows, dim, type, metric, version, sections, note. A damaged file is no error. */
 enum vic_status index_file_info(const char *path, struct vic_file_info *info);
-/* Writes all sections but the rows, which a streaming build has written already, and commits. */
-enum vic_status index_write_rest(struct file_writer *writer, const struct index_kind *kind, const struct corpus *corpus);
+/* Writes all sections but the rows, which a streaming build has written already, and commits. graph: NULL, or one to add. */
+enum vic_status index_write_rest(struct file_writer *writer, const struct index_kind *kind, const struct corpus *corpus,
+                                 const struct graph *graph);
 /* What vic_file_info says of a container. A damaged or too new one is no failure: the note says what is wrong. */
 enum vic_status index_file_info(const char *path, struct vic_file_info *info);
 

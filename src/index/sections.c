@@ -61,13 +61,22 @@ done:
     return status;
 }
 
-enum vic_status index_write_rest(struct file_writer *writer, const struct index_kind *kind, const struct corpus *corpus) {
+static enum vic_status graph_write(struct file_writer *writer, const struct graph *graph) {
+    uint64_t slots = (uint64_t)graph->n * (uint64_t)graph->degree;
+    enum vic_status status = section_write(writer, "graph", graph->neighbours, slots * sizeof *graph->neighbours);
+    if (status != VIC_OK) return status;
+    return section_write(writer, "entry", graph->entries, (uint64_t)graph->entry_count * sizeof *graph->entries);
+}
+
+enum vic_status index_write_rest(struct file_writer *writer, const struct index_kind *kind, const struct corpus *corpus,
+                                 const struct graph *graph) {
     const struct rows *rows = &corpus->rows;
     uint64_t n = (uint64_t)rows->n;
     enum vic_status status = VIC_OK;
     if (rows->norms) TRY(section_write(writer, "norms", rows->norms, n * sizeof *rows->norms));
     if (rows->ids) TRY(section_write(writer, "ids", rows->ids, n * sizeof *rows->ids));
     TRY(planes_write(writer, rows));
+    if (graph) TRY(graph_write(writer, graph));
     if (corpus->texts.offsets) {
         TRY(section_write(writer, "text_offsets", corpus->texts.offsets, (n + 1) * sizeof *corpus->texts.offsets));
         TRY(section_write(writer, "texts", corpus->texts.bytes, corpus->texts_bytes));
@@ -98,7 +107,7 @@ enum vic_status index_save(const struct vic_index *index, const char *path, cons
     enum vic_status status = VIC_OK;
     TRY(file_create(path, &writer));
     TRY(rows_write(writer, &index->corpus.rows, progress));
-    TRY(index_write_rest(writer, index->kind, &index->corpus));
+    TRY(index_write_rest(writer, index->kind, &index->corpus, index->graph.neighbours ? &index->graph : NULL));
 done:
     file_writer_free(writer);
     return status;
@@ -270,6 +279,28 @@ done:
     return status;
 }
 
+/* What a file's graph is; its points are made by whoever walks it. */
+static enum vic_status graph_map(const struct file_map *map, const struct meta *meta, struct graph *graph) {
+    uint64_t n = (uint64_t)meta->n, bytes = 0, entry_bytes = 0;
+    *graph = (struct graph){.n = meta->n, .neighbours = file_map_find(map, "graph", &bytes)};
+    graph->entries = file_map_find(map, "entry", &entry_bytes);
+    if (!graph->neighbours || !graph->entries)
+        return status_fail(VIC_FORMAT, "%s: expected the sections graph and entry of an index of kind graph", map->path);
+    uint64_t row_bytes = n > 0 ? bytes / n : sizeof(uint32_t);
+    if (bytes != n * row_bytes || row_bytes % sizeof(uint32_t) || row_bytes == 0 ||
+        row_bytes > GRAPH_DEGREE_MAX * sizeof(uint32_t))
+        return status_fail(VIC_FORMAT,
+                           "%s: expected section graph to have 1 to %d slots of 4 bytes for each of %" PRIu64
+                           " rows, found %" PRIu64 " bytes",
+                           map->path, GRAPH_DEGREE_MAX, n, bytes);
+    graph->degree = (int64_t)(row_bytes / sizeof(uint32_t));
+    graph->entry_count = (int64_t)(entry_bytes / sizeof(uint32_t));
+    if (entry_bytes % sizeof(uint32_t) || graph->entry_count > GRAPH_ENTRIES_MAX || (n > 0 && entry_bytes == 0))
+        return status_fail(VIC_FORMAT, "%s: expected section entry to have 1 to %d rows of 4 bytes, found %" PRIu64 " bytes",
+                           map->path, GRAPH_ENTRIES_MAX, entry_bytes);
+    return VIC_OK;
+}
+
 /* ---------------------------------------------------------------- checking */
 
 static enum vic_status ids_check(const struct corpus *corpus, const char *where) {
@@ -357,7 +388,10 @@ static enum vic_status contents_check(struct vic_device *device, const struct co
 enum vic_status index_check(const struct vic_index *index, const struct vic_progress *progress) {
     enum vic_status status = index->map.bytes ? file_map_verify(&index->map, progress) : VIC_OK;
     if (status != VIC_OK) return status;
-    return contents_check(index->device, &index->corpus, index->map.bytes ? index->map.path : "the index", progress);
+    const char *where = index->map.bytes ? index->map.path : "the index";
+    status = contents_check(index->device, &index->corpus, where, progress);
+    if (status != VIC_OK || !index->graph.neighbours) return status;
+    return graph_check(&index->graph, &index->device->host, where, NULL);
 }
 
 enum vic_status index_open(struct vic_device *device, const char *path, const struct vic_open_options *options,
@@ -365,18 +399,25 @@ enum vic_status index_open(struct vic_device *device, const char *path, const st
     struct file_map map = {0};
     struct corpus corpus = {0};
     struct meta meta;
+    struct graph graph = {0};
+    struct vic_index *made = NULL;
     enum vic_status status = VIC_OK;
     TRY(file_map_open(path, &map));
     if (options->check) TRY(file_map_verify(&map, &options->progress));
     TRY(meta_read(&map, &meta));
     TRY(corpus_map(&map, &meta, &device->host, &corpus));
+    if (meta.kind == &graph_kind) TRY(graph_map(&map, &meta, &graph));
     if (options->check) TRY(contents_check(device, &corpus, map.path, &options->progress));
+    if (options->check && graph.neighbours) TRY(graph_check(&graph, &device->host, map.path, NULL));
     if (!dtype_is_integer(meta.dtype)) {
         TRY(planes_alloc(&corpus, meta.dim, options->planes));
         TRY(planes_code(device, &corpus, &corpus.rows, 0, NULL));
     }
-    TRY(index_assemble(device, meta.kind, &corpus, &map, index)); /* took corpus and map over */
+    TRY(index_assemble(device, meta.kind, &corpus, &map, &made)); /* took corpus and map over */
+    if (graph.neighbours) TRY(index_take_graph(made, &graph));
+    *index = made, made = NULL;
 done:
+    index_free(made);
     corpus_free(&corpus);
     file_map_close(&map);
     return status;
@@ -414,6 +455,7 @@ enum vic_status index_file_info(const char *path, struct vic_file_info *info) {
     }
     TRY(meta_read(&map, &meta));
     TRY(corpus_map(&map, &meta, &mem_default, &corpus));
+    if (meta.kind == &graph_kind) TRY(graph_map(&map, &meta, &(struct graph){0}));
     info_fill(info, &map, &meta);
 done:
     if (status == VIC_FORMAT || status == VIC_VERSION || status == VIC_CHECKSUM) {

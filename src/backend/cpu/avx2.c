@@ -7,6 +7,7 @@
 #if defined(__x86_64__)
 #include "backend/cpu/lanes_avx2.h"
 #include "backend/cpu/processor.h"
+#include "backend/cpu/sums.h"
 
 /* Sixteen registers: half of the accumulators of a row are held; 8 sums a tile leave room for rows and a query. */
 enum { SCAN_PASSES = 2, TILE_VECTORS = 2, TILE_QUERIES = 4, EXACT_VECTORS = 2, EXACT_QUERIES = 4, EXACT_DIMS = 2 };
@@ -191,5 +192,6 @@ const struct kernels kernels_avx2 = {
         {[VIC_F32] = f32_first_not_finite, [VIC_F16] = f16_first_not_finite, [VIC_BF16] = bf16_first_not_finite},
     .largest = largest,
     .planes = &plane_kernels_avx2,
+    .sums = sums_avx2,
 };
 #endif

@@ -7,6 +7,7 @@
 #if defined(__x86_64__)
 #include "backend/cpu/lanes_avx512.h"
 #include "backend/cpu/processor.h"
+#include "backend/cpu/sums.h"
 
 enum { EXACT_VECTORS = 2, EXACT_QUERIES = 8, EXACT_DIMS = 4 };
 
@@ -34,5 +35,6 @@ const struct kernels kernels_avx512vnni = {
     .scan_exact = SCAN_EXACT_TABLE,
     .tile_exact = TILE_EXACT_TABLE,
     .planes = &plane_kernels_avx512vnni,
+    .sums = sums_avx512vnni,
 };
 #endif

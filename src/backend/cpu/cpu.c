@@ -59,6 +59,8 @@ static void cpu_close(struct backend *backend) {
 
 static struct thread_pool *cpu_pool(struct backend *backend) { return backend->pool; }
 
+static code_sums *cpu_sums(const struct backend *backend) { return backend->kernels.sums; }
+
 const struct backend_ops cpu_backend = {
     .name = "cpu",
     .describe = cpu_describe,
@@ -73,4 +75,5 @@ const struct backend_ops cpu_backend = {
     .search = cpu_search,
     .within = cpu_within,
     .score = cpu_score,
+    .sums = cpu_sums,
 };

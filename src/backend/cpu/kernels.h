@@ -12,6 +12,7 @@
 #define CPU_KERNELS_H
 
 #include "backend/bound.h"
+#include "backend/sums.h"
 
 /* What a kernel sums; cosine is OP_DOT and a division afterwards. */
 enum kernel_op { OP_DOT, OP_L2, OP_COUNT };
@@ -90,6 +91,7 @@ struct kernels {
     float (*largest)(const float *source, int64_t n);
 
     const struct plane_kernels *planes;
+    code_sums *sums;
 };
 
 extern const struct plane_kernels plane_kernels_scalar, plane_kernels_avx2, plane_kernels_avx512vnni;

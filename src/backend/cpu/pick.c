@@ -54,6 +54,7 @@ static void kernels_overlay(struct kernels *merged, const struct kernels *table)
     TAKE(above);
     TAKE(largest);
     TAKE(planes);
+    TAKE(sums);
 }
 
 /* A table whose name goes on from the one before is its extension: "avx512", then "avx512vnni", is "avx512+vnni". */

@@ -5,6 +5,7 @@
  * the processor has no fused multiply-add the C library computes it exactly in software: slow, and the same.
  * Measured (AMD EPYC Zen 5, 2026-11-30): 1.4 GFLOPS a thread, bound by the calls of fmaf. */
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/sums.h"
 
 #include "base/mem.h"
 #include "base/topk.h"
@@ -223,4 +224,5 @@ const struct kernels kernels_scalar = {
         {[VIC_F32] = f32_first_not_finite, [VIC_F16] = f16_first_not_finite, [VIC_BF16] = bf16_first_not_finite},
     .largest = largest,
     .planes = &plane_kernels_scalar,
+    .sums = sums_scalar,
 };

@@ -1,0 +1,150 @@
+/* The index kind "graph": a walk over codes for every query, then the canonical score of all that the walk kept in sight.
+ *
+ * Everything in the list is scored, not only the k best by codes: rows cost less than a tenth of the walk (measured), and
+ * so the first k of an answer are the same for every k that the beam covers. What a graph cannot answer - filters, beams
+ * wider than the stack holds, ranges, scores - goes to the exact index that is there anyway. */
+#include "index/index.h"
+
+#include <pthread.h>
+
+enum { BEAM_DEFAULT = 64 };
+
+enum vic_status graph_options_take(const struct vic_graph_options *given, struct graph_options *options) {
+    *options = (struct graph_options){
+        .degree = given->degree ? given->degree : 64,
+        .beam = given->beam ? given->beam : 100,
+        .alpha = given->alpha != 0 ? given->alpha : 1.2f,
+        .force = given->force != 0,
+    };
+    if (options->degree < 1 || options->degree > GRAPH_DEGREE_MAX)
+        return status_fail(VIC_ARGUMENT, "expected a graph's degree from 1 to %d, found %lld", GRAPH_DEGREE_MAX,
+                           (long long)options->degree);
+    if (options->beam < 1 || options->beam > GRAPH_BUILD_BEAM_MAX)
+        return status_fail(VIC_ARGUMENT, "expected a beam from 1 to %d for building a graph, found %lld", GRAPH_BUILD_BEAM_MAX,
+                           (long long)options->beam);
+    if (options->alpha >= 1 && options->alpha <= 2) return VIC_OK;
+    return status_fail(VIC_ARGUMENT, "expected a graph's alpha from 1 to 2, found %g", (double)options->alpha);
+}
+
+struct search_job {
+    const struct vic_index *index;
+    const struct search_call *call;
+    const struct vic_hits *hits;
+    int64_t beam, parents, run; /* queries a part */
+    _Atomic int64_t hops, distances, scored;
+    pthread_mutex_t mutex;
+    int64_t failed; /* the first query that failed, and how */
+    struct status_note note;
+};
+
+static void hits_put(const struct search_job *job, int64_t j, uint64_t *keys, int64_t count) {
+    const struct rows *rows = &job->index->corpus.rows;
+    bool smaller_better = rows->metric == VIC_L2;
+    int64_t k = job->call->k, *ids = job->hits->ids + j * k;
+    float *scores = job->hits->scores ? job->hits->scores + j * k : NULL;
+    int64_t found = count < k ? count : k;
+    keys_sort(keys, count, keys + count);
+    for (int64_t i = 0; i < k; i++) {
+        ids[i] = i < found ? rows_id(rows, key_row(keys[i])) : -1;
+        if (scores) scores[i] = i < found ? key_score(keys[i], smaller_better) : score_worst(smaller_better);
+    }
+    if (job->hits->counts) job->hits->counts[j] = (int32_t)found;
+}
+
+/* One query; the canonical scores are the backend's. */
+static enum vic_status query_search(struct search_job *job, int64_t j) {
+    const struct vic_index *index = job->index;
+    const struct rows *rows = &index->corpus.rows;
+    bool smaller_better = rows->metric == VIC_L2;
+    struct vic_matrix query = *job->call->queries;
+    uint64_t keys[2 * GRAPH_BEAM_MAX];
+    uint32_t found[GRAPH_BEAM_MAX];
+    float scores[GRAPH_BEAM_MAX];
+    int8_t codes[DIM_MAX];
+    query.data = (char *)query.data + j * query.stride_bytes, query.rows = 1;
+    struct aim aim = aim_at_query(&index->graph.points, rows->metric, query.dtype, query.data, rows->dim, codes);
+    struct walk walk = {.keys = keys, .beam = job->beam, .parents = job->parents};
+    graph_walk(&index->graph, index->graph.entry_count, &aim, &walk);
+    for (int64_t i = 0; i < walk.count; i++) found[i] = walk_key_row(keys[i]);
+    struct vic_search_stats stats = {.size = sizeof stats};
+    struct search_call call = *job->call;
+    call.queries = &query, call.first += j, call.k = walk.count, call.path = 0, call.stats = &stats;
+    enum vic_status status = index->device->ops->score(index->resident, &call, found, scores);
+    if (status != VIC_OK) return status;
+    for (int64_t i = 0; i < walk.count; i++) keys[i] = key_make(scores[i], found[i], smaller_better);
+    hits_put(job, j, keys, walk.count);
+    atomic_fetch_add(&job->hops, walk.hops);
+    atomic_fetch_add(&job->distances, walk.distances);
+    atomic_fetch_add(&job->scored, walk.count);
+    return VIC_OK;
+}
+
+static void search_part(void *argument, int worker, int64_t part) {
+    struct search_job *job = argument;
+    (void)worker;
+    int64_t nq = job->call->queries->rows, end = (part + 1) * job->run < nq ? (part + 1) * job->run : nq;
+    for (int64_t j = part * job->run; j < end; j++) {
+        enum vic_status status = query_search(job, j);
+        if (status == VIC_OK) continue;
+        (void)pthread_mutex_lock(&job->mutex);
+        if (j < job->failed) {
+            job->failed = j;
+            status_keep(&job->note, status);
+        }
+        (void)pthread_mutex_unlock(&job->mutex);
+        return;
+    }
+}
+
+static enum vic_status exact_search(const struct vic_index *index, const struct search_call *call, const struct vic_hits *hits,
+                                    enum vic_fallback why) {
+    struct search_call exact = *call;
+    if (exact.path == VIC_PATH_GRAPH) exact.path = 0;
+    enum vic_status status = flat_kind.search(index, &exact, hits);
+    if (why != VIC_FALLBACK_NONE) call->stats->fallback = why, call->stats->fallbacks = call->queries->rows;
+    return status;
+}
+
+static enum vic_status graph_search(const struct vic_index *index, const struct search_call *call,
+                                    const struct vic_hits *hits) {
+    int64_t n = index->corpus.rows.n, keep = call->k < n ? call->k : n, nq = call->queries->rows;
+    int64_t beam = call->beam > 0 ? call->beam : BEAM_DEFAULT;
+    if (beam < keep) beam = keep;
+    if (call->path != 0 && call->path != VIC_PATH_GRAPH) return exact_search(index, call, hits, VIC_FALLBACK_NONE);
+    if (call->filter) return exact_search(index, call, hits, VIC_FALLBACK_FILTER);
+    if (beam > GRAPH_BEAM_MAX) return exact_search(index, call, hits, VIC_FALLBACK_BEAM);
+    struct thread_pool *pool = index->device->host_ops->pool(index->device->host_backend);
+    struct search_job job = {.index = index,
+                             .call = call,
+                             .hits = hits,
+                             .beam = beam,
+                             .parents = call->parents > 0 ? call->parents : 1,
+                             .run = nq >= 256 ? 8 : 1,
+                             .failed = INT64_MAX};
+    if (pthread_mutex_init(&job.mutex, NULL) != 0)
+        return status_fail(VIC_NO_MEMORY, "a search needs a lock and the system has no more");
+    int threads = thread_pool_run(pool, (nq + job.run - 1) / job.run, search_part, &job);
+    (void)pthread_mutex_destroy(&job.mutex);
+    if (job.failed != INT64_MAX) return status_raise(&job.note);
+    struct vic_search_stats *stats = call->stats;
+    stats->path = VIC_PATH_GRAPH, stats->threads = threads, stats->queries = nq;
+    stats->hops = job.hops, stats->distances = job.distances, stats->rows_rescored = job.scored;
+    stats->rows_coded[0] = job.distances;
+    stats->beam = (int32_t)beam, stats->parents = (int32_t)job.parents;
+    stats->bytes_read = job.distances * (index->graph.points.stride_bytes + (int64_t)sizeof(struct point_term)) +
+                        job.hops * index->graph.degree * (int64_t)sizeof(uint32_t) +
+                        job.scored * index->corpus.rows.dim * (int64_t)vic_dtype_bytes(index->corpus.rows.dtype);
+    return VIC_OK;
+}
+
+static enum vic_status graph_within(const struct vic_index *index, const struct search_call *call, float score,
+                                    const struct vic_ranges *ranges) {
+    return flat_kind.within(index, call, score, ranges);
+}
+
+static enum vic_status graph_score(const struct vic_index *index, const struct search_call *call, const int64_t *ids,
+                                   float *scores) {
+    return flat_kind.score(index, call, ids, scores);
+}
+
+const struct index_kind graph_kind = {"graph", graph_search, graph_within, graph_score};

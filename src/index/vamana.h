@@ -1,0 +1,142 @@
+/* A graph over the rows of an index (Vamana): whoever is near is reached by a few hops from any place.
+ *
+ * The graph is `degree` slots a row, the nearest neighbours first, unused slots at the end. It is walked over 8-bit codes of
+ * the rows (the plane of docs/certified.md; integer rows get codes of their own in memory), and what a search returns is
+ * scored on the rows themselves. Building and searching are pure functions of their input: the same graph and the same hits,
+ * byte for byte, for any number of threads and on every processor, because every distance is a sum of integers and a
+ * handful of float operations in a fixed order.
+ *
+ * The surprising rule: a file's slots are not trusted. A walk stops reading a row's slots at the first one that names no row,
+ * so the worst that a damaged graph can do is a wrong answer. */
+#ifndef INDEX_VAMANA_H
+#define INDEX_VAMANA_H
+
+#include "base/thread.h"
+#include "base/topk.h"
+#include "quant/quantizer.h"
+
+enum {
+    GRAPH_DEGREE_MAX = 512,
+    GRAPH_BEAM_MAX = 2048, /* lists lie on the stack; a wider beam is a scan's work */
+    GRAPH_BUILD_BEAM_MAX = 1024,
+    GRAPH_PARENTS_MAX = 8,
+    GRAPH_ENTRIES_MOST = 8,  /* that a build makes */
+    GRAPH_ENTRIES_MAX = 256, /* that a file may have */
+    GRAPH_ROWS_LEAST = 4096  /* fewer rows are scanned as fast as they are walked */
+};
+static const int64_t graph_rows_most = INT64_C(1) << 31; /* a walk keeps a row's number and a flag in 32 bits */
+static const uint32_t slot_unused = UINT32_MAX;
+
+/* ---- points: rows as codes, and distances between them. The distance of codes is scale * sum of products. */
+struct point_term {
+    float scale, square; /* square: the length of the decoded row, squared */
+};
+
+struct points {
+    const uint8_t *codes;
+    int64_t n, stride_bytes;
+    const struct point_term *terms;
+    bool inner; /* rows are compared by inner product while a graph is built, else by squared distance */
+    code_sums *sums;
+};
+
+/* What distances are measured from, a query or a row:
+ *     (factor * scale) * product + (base + weight * square) */
+struct aim {
+    const int8_t *codes; /* stride_bytes of them */
+    int32_t bias;        /* 128 times their sum, which the offset of the rows' codes adds */
+    float factor, base, weight;
+};
+
+/* From row `row`: squared Euclidean distances, or with `inner` the negative inner products. codes: stride_bytes of room. */
+struct aim aim_at_row(const struct points *points, uint32_t row, int8_t *codes);
+/* From a query: smaller is nearer, in the metric's own order. The vector is dim elements of dtype. */
+struct aim aim_at_query(const struct points *points, enum vic_metric metric, enum vic_dtype dtype, const void *query,
+                        int64_t dim, int8_t *codes);
+/* distances[i] of rows[i], i < n <= WALK_BATCH. */
+enum { WALK_BATCH = 512 };
+void points_distances(const struct points *points, const struct aim *aim, const uint32_t *rows, int64_t n, float *distances);
+
+/* ---- the graph */
+struct graph {
+    const uint32_t *neighbours; /* row i's at neighbours + i * degree */
+    int64_t n, degree;
+    const uint32_t *entries; /* where walks begin */
+    int64_t entry_count;
+    int64_t repairs; /* rows that the build had to tie in; 0 for a graph from a file */
+    struct points points;
+    /* What this struct owns, NULL when the bytes lie in a mapped file. */
+    struct mem *mem;
+    void *own_neighbours, *own_entries, *own_terms;
+    struct corpus own_codes; /* of integer rows */
+};
+
+static inline const uint32_t *graph_row(const struct graph *graph, int64_t row) {
+    return graph->neighbours + row * graph->degree;
+}
+/* Slots in use. */
+static inline int64_t slots_used(const uint32_t *slots, int64_t degree) {
+    int64_t used = 0;
+    while (used < degree && slots[used] != slot_unused) used++;
+    return used;
+}
+
+/* Codes and terms for a graph whose mem is set; mem_free'd by graph_free. */
+enum vic_status graph_points_open(struct vic_device *device, const struct corpus *corpus, struct graph *graph);
+/* Host memory that it owns. */
+uint64_t graph_host_bytes(const struct graph *graph);
+/* Frees what it owns and zeroes it. */
+void graph_free(struct graph *graph);
+
+/* ---- walking. A key is a distance's order above a row's number and a flag; smaller is nearer. */
+static inline uint64_t walk_key(float distance, uint32_t row) {
+    return (uint64_t)score_to_order(distance + 0.0f, false) << 32 | (uint64_t)row << 1;
+}
+static inline uint32_t walk_key_row(uint64_t key) { return (uint32_t)key >> 1; }
+
+/* The nearest seen so far, ascending; the lowest bit of a key: its neighbours have been looked at. */
+struct walk {
+    uint64_t *keys; /* borrowed, `beam` of them */
+    int64_t count, beam, parents;
+    uint64_t *expanded; /* keys whose neighbours were looked at, in that order, or NULL */
+    int64_t expanded_count, expanded_most;
+    int64_t hops, distances;
+};
+/* From the entry points (or the first `entries` of them) towards `aim`. */
+void graph_walk(const struct graph *graph, int64_t entries, const struct aim *aim, struct walk *walk);
+
+/* ---- pruning: few neighbours that lead everywhere */
+enum { PRUNE_MOST = 750 };
+/* Chooses at most `degree` of count candidate keys for `row`, in any order and with repeats, into `chosen`, in the order in
+ * which they were chosen. candidates: room for 2 * count keys, overwritten. */
+int64_t points_prune(const struct points *points, uint32_t row, uint64_t *candidates, int64_t count, int64_t degree,
+                     float alpha, uint64_t *chosen);
+
+/* ---- build, repair, check */
+struct graph_options {
+    int64_t degree, beam;
+    float alpha;
+    bool force;
+};
+/* Defaults and limits; VIC_ARGUMENT names the option. */
+enum vic_status graph_options_take(const struct vic_graph_options *given, struct graph_options *options);
+/* Bytes that a graph of n rows keeps, and what building it needs beside that. */
+uint64_t graph_bytes(int64_t n, const struct graph_options *options);
+uint64_t graph_build_bytes(int64_t n, const struct graph_options *options);
+enum vic_status graph_build(struct vic_device *device, const struct corpus *corpus, const struct graph_options *options,
+                            const struct vic_progress *hook, struct graph *graph);
+/* Ties in every row that no walk could reach, into graph->own_neighbours; counts them in graph->repairs. */
+enum vic_status graph_repair(struct thread_pool *pool, struct graph *graph);
+
+struct graph_report {
+    int64_t rows, edges, symmetric; /* symmetric: edges whose other direction is there too */
+    int64_t unreached, least_degree, most_degree;
+    int64_t histogram[GRAPH_DEGREE_MAX + 1]; /* rows by degree */
+};
+/* Judges slots and entry points; VIC_FORMAT names the first row and slot that is wrong, or the first row that is not reached.
+ * The report is filled as far as the judge came; it may be NULL. */
+enum vic_status graph_check(const struct graph *graph, struct mem *mem, const char *where, struct graph_report *report);
+/* Marks every row that can be reached from those in queue[0..count), already marked; queue has room for all rows. */
+int64_t graph_reach(const struct graph *graph, uint32_t *queue, int64_t count, uint64_t *marks);
+
+#endif
