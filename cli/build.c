@@ -3,10 +3,11 @@
 #include "term.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct build_args {
     struct common_args common;
-    const char *output, *ids, *texts, *metadata;
+    const char *output, *ids, *texts, *metadata, *graph;
 };
 
 static const struct option_row build_rows[] = {
@@ -16,6 +17,8 @@ static const struct option_row build_rows[] = {
     {"texts", 0, OPTION_TEXT, "FILE", 0, 0, offsetof(struct build_args, texts), OPTIONAL, "texts of the rows, one a line"},
     {"metadata", 0, OPTION_TEXT, "JSON", 0, 0, offsetof(struct build_args, metadata), OPTIONAL,
      "a JSON object to keep with the index"},
+    {"graph", 0, OPTION_TEXT, "NAME=N,...", 0, 0, offsetof(struct build_args, graph), OPTIONAL,
+     "approximate search by a graph: degree=64,beam=100,alpha=1.2, any of them; force=1 for few rows too"},
     {.name = NULL},
 };
 
@@ -36,6 +39,29 @@ static bool extras_read(const struct build_args *args, int64_t rows, struct extr
     return true;
 done:
     return false;
+}
+
+/* "degree=64,beam=100,alpha=1.2,force=1", each of them optional. */
+static bool graph_read(const char *text, struct vic_graph_options *graph) {
+    static const char *const names[] = {"degree", "beam", "alpha", "force"};
+    double values[4] = {0};
+    for (const char *at = text; *at; at += *at == ',') {
+        size_t name = strcspn(at, "=,"), which = 0;
+        while (which < 4 && (strlen(names[which]) != name || memcmp(names[which], at, name) != 0)) which++;
+        char *end = NULL;
+        if (which < 4 && at[name] == '=') values[which] = strtod(at + name + 1, &end);
+        if (!end || end == at + name + 1 || (*end && *end != ',') || !(values[which] >= 0 && values[which] <= 1e6) ||
+            (which != 2 && values[which] != (double)(int32_t)values[which]))
+            return say_usage("--graph: expected degree=N, beam=N, alpha=X or force=1 with commas between, found \"%s\"", at),
+                   false;
+        at = end;
+    }
+    *graph = (struct vic_graph_options){.size = sizeof *graph,
+                                        .degree = (int32_t)values[0],
+                                        .beam = (int32_t)values[1],
+                                        .alpha = (float)values[2],
+                                        .force = (int32_t)values[3]};
+    return true;
 }
 
 static void plan_show(const struct vic_plan *plan, const struct vic_file_info *rows) {
@@ -61,6 +87,7 @@ static bool build_file(struct vic_device *device, const char *rows_path, const s
            vic_dtype_name(info.dtype), vic_metric_name(info.metric), info.has_ids ? ", ids" : "",
            info.has_texts ? ", texts" : "", info.planes & VIC_PLANES_8 ? ", 8-bit codes" : "",
            info.planes & VIC_PLANES_4 ? ", 4-bit codes" : "", show_bytes(file.bytes), show_seconds(seconds_now() - began));
+    if (options->graph && !info.degree) printf("%s rows are too few for a graph; force=1 makes one\n", show_count(info.rows));
     built = true;
 done:
     vic_index_free(index);
@@ -73,6 +100,8 @@ static int build_run(const void *arguments, char *const *operands) {
     struct vic_device *device = NULL;
     struct input rows = {.path = NULL};
     struct extras extras = {.ids = NULL};
+    struct vic_graph_options graph;
+    if (args->graph && !graph_read(args->graph, &graph)) return USAGE;
     if (!device_from(&args->common, &device)) goto done;
     if (!input_open(&rows, device, operands[0], &args->common, "train")) goto done;
     if (rows.index) {
@@ -93,6 +122,7 @@ static int build_run(const void *arguments, char *const *operands) {
         .reader = &reader,
         .progress = progress_hook(),
         .planes = planes_from(&args->common),
+        .graph = args->graph ? &graph : NULL,
     };
     if (build_file(device, operands[0], &rows.info, &options)) code = DONE;
 done:
@@ -107,9 +137,11 @@ const struct command build_command = {
     .name = "build",
     .line = "make an index of a file of vectors",
     .operands = "ROWS",
-    .about = "ROWS is a file of vectors: fvecs, bvecs, fbin and its kin, npy, HDF5. The metric is cosine unless --metric "
-             "or the file says another. Rows are stored in their own type unless --type says another: values are rounded "
-             "to a narrower float and refused when they overflow; for an integer type they must be whole numbers in range.",
+    .about =
+        "ROWS is a file of vectors: fvecs, bvecs, fbin and its kin, npy, HDF5. The metric is cosine unless --metric "
+        "or the file says another. Rows are stored in their own type unless --type says another: values are rounded "
+        "to a narrower float and refused when they overflow; for an integer type they must be whole numbers in range. With "
+        "--graph searches are approximate and look at a small part of the rows.",
     .example = "vicinal build rows.fbin -o rows.vic --metric l2",
     .options = build_rows,
     .defaults = &(const struct build_args){.output = NULL},

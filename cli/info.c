@@ -39,6 +39,7 @@ static void info_show(const char *path, const struct vic_file_info *info, const 
     if (index->planes > VIC_PLANES_NONE)
         printf("  codes     %s%s%s\n", index->planes & VIC_PLANES_8 ? "8-bit" : "",
                index->planes == (VIC_PLANES_8 | VIC_PLANES_4) ? " and " : "", index->planes & VIC_PLANES_4 ? "4-bit" : "");
+    if (index->degree) printf("  graph     %d neighbours a row, %d entry points\n", index->degree, index->entries);
     for (int32_t i = 0; i < info->section_count; i++)
         printf("  section   %-10s %14s bytes at %s\n", info->sections[i].name, show_count((int64_t)info->sections[i].bytes),
                show_count((int64_t)info->sections[i].offset));
@@ -60,10 +61,10 @@ static json_t *info_json(const char *path, const struct vic_file_info *info, con
                   "bytes", (json_int_t)info->bytes, "rows", (json_int_t)info->rows, "dim", (json_int_t)info->dim, "type",
                   info->element, "metric", info->metric ? vic_metric_name(info->metric) : NULL, "note", info->note);
     if (!object || !index->metadata) return object;
-    json_t *more =
-        json_pack("{s:s, s:i, s:b, s:b, s:i, s:I, s:o, s:o}", "kind", index->kind, "version", info->version, "ids",
-                  index->has_ids, "texts", index->has_texts, "planes", index->planes, "next_id", (json_int_t)index->next_id,
-                  "metadata", json_loads(index->metadata, 0, NULL), "sections", sections_json(info));
+    json_t *more = json_pack("{s:s, s:i, s:b, s:b, s:i, s:i, s:I, s:o, s:o}", "kind", index->kind, "version", info->version,
+                             "ids", index->has_ids, "texts", index->has_texts, "planes", index->planes, "degree", index->degree,
+                             "next_id", (json_int_t)index->next_id, "metadata", json_loads(index->metadata, 0, NULL),
+                             "sections", sections_json(info));
     (void)json_object_update(object, more);
     json_decref(more);
     return object;

@@ -17,7 +17,7 @@ enum format_choice { FORMAT_AUTO, FORMAT_TABLE, FORMAT_JSON };
 struct search_args {
     struct common_args common;
     const char *output, *query_texts, *answers, *filter_ids, *exclude_ids;
-    int64_t show;
+    int64_t show, beam, parents;
     double within;
     int texts, stats, path, color, format;
 };
@@ -40,8 +40,11 @@ static const struct option_row search_rows[] = {
      "expected words a query, by commas; counts queries answered"},
     {"stats", 0, OPTION_FLAG, NULL, 0, 0, offsetof(struct search_args, stats), OPTIONAL,
      "ask one by one; tell time and what was done"},
-    {"path", 0, OPTION_CHOICE, "auto|scan|select|certified", 0, 0, offsetof(struct search_args, path), OPTIONAL,
-     "how to search; never changes the answer (auto)"},
+    {"path", 0, OPTION_CHOICE, "auto|scan|select|certified|graph", 0, 0, offsetof(struct search_args, path), OPTIONAL,
+     "how to search: by the graph if there is one, else exactly, where the way never changes the answer (auto)"},
+    {"beam", 0, OPTION_INT, "N", 0, INT32_MAX, offsetof(struct search_args, beam), OPTIONAL,
+     "graph: rows kept in sight; more of them find more (64)"},
+    {"parents", 0, OPTION_INT, "N", 0, 8, offsetof(struct search_args, parents), OPTIONAL, "graph: rows expanded at once (1)"},
     {"format", 0, OPTION_CHOICE, "auto|table|json", 0, 0, offsetof(struct search_args, format), OPTIONAL,
      "auto: a table on a terminal, else JSON lines"},
     {"color", 0, OPTION_CHOICE, "auto|always|never", 0, 0, offsetof(struct search_args, color), OPTIONAL,
@@ -199,12 +202,19 @@ static void stats_add(struct vic_search_stats *sum, const struct vic_search_stat
     sum->rows_coded[1] += one->rows_coded[1];
     sum->fallbacks += one->fallbacks;
     if (one->fallbacks) sum->fallback = one->fallback;
+    sum->hops += one->hops;
+    sum->distances += one->distances;
+    sum->beam = one->beam;
 }
 
 static bool block_search(struct search_job *job, int64_t first, int64_t count) {
     struct vic_search_stats stats = {.size = sizeof stats};
-    const struct vic_search_options options = {
-        .size = sizeof options, .filter = job->filter, .path = (enum vic_path)job->args->path, .stats = &stats};
+    const struct vic_search_options options = {.size = sizeof options,
+                                               .filter = job->filter,
+                                               .path = (enum vic_path)job->args->path,
+                                               .stats = &stats,
+                                               .beam = (int32_t)job->args->beam,
+                                               .parents = (int32_t)job->args->parents};
     const struct vic_matrix queries = {
         .data = job->query_data, .rows = count, .dim = job->queries.info.dim, .dtype = job->queries.type};
     if (!input_read(&job->queries, first, count, job->query_data)) return false;
@@ -244,14 +254,15 @@ static bool summary_json(const struct search_job *job, const char *kernels, doub
     const struct vic_search_stats *stats = &job->stats;
     json_t *object = json_pack("{s:I, s:I, s:s}", "rows", (json_int_t)job->info.rows, "dim", (json_int_t)job->info.dim, "type",
                                vic_dtype_name(job->info.dtype));
-    static const char *const reasons[] = {"none", "planes", "k", "query", "survivors", "cost"};
+    static const char *const reasons[] = {"none", "planes", "k", "query", "survivors", "cost", "filter", "beam"};
     json_t *more =
-        json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f}", "kernels", kernels, "path",
+        json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:I, s:I, s:i}", "kernels", kernels, "path",
                   path_name(stats->path), "threads", stats->threads, "queries", (json_int_t)stats->queries, "rows_scored",
                   (json_int_t)stats->rows_scored, "rows_rescored", (json_int_t)stats->rows_rescored, "bytes_read",
                   (json_int_t)stats->bytes_read, "rows_coded_8", (json_int_t)stats->rows_coded[0], "rows_coded_4",
                   (json_int_t)stats->rows_coded[1], "fallbacks", (json_int_t)stats->fallbacks, "fallback",
-                  stats->fallback <= VIC_FALLBACK_COST ? reasons[stats->fallback] : "?", "p50_us", median * 1e6);
+                  stats->fallback <= VIC_FALLBACK_BEAM ? reasons[stats->fallback] : "?", "p50_us", median * 1e6, "hops",
+                  (json_int_t)stats->hops, "distances", (json_int_t)stats->distances, "beam", stats->beam);
     if (job->args->stats) (void)json_object_update(object, more);
     if (job->args->answers) {
         (void)json_object_set_new(object, "asked", json_integer(job->expect.asked));
@@ -308,8 +319,10 @@ const struct command search_command = {
     .name = "search",
     .line = "the nearest rows of each query",
     .operands = "INDEX QUERIES",
-    .about = "QUERIES is a file of vectors. On a terminal the hits are a table, elsewhere JSON, one line a query; -o "
-             "writes them to a file. Exact: the best rows first, equal ones by the smaller id, never more than there are.",
+    .about =
+        "QUERIES is a file of vectors. On a terminal the hits are a table, elsewhere JSON, one line a query; -o "
+        "writes them to a file. Exact: the best rows first, equal ones by the smaller id, never more than there are. An index "
+        "with a graph answers approximately, unless --path names an exact way.",
     .example = "vicinal search rows.vic queries.fbin -k 3",
     .options = search_rows,
     .defaults = &(const struct search_args){.common = {.k = 10}, .show = INT64_MAX, .within = NAN},

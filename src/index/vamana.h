@@ -126,6 +126,7 @@ uint64_t graph_build_bytes(int64_t n, const struct graph_options *options);
 enum vic_status graph_build(struct vic_device *device, const struct corpus *corpus, const struct graph_options *options,
                             const struct vic_progress *hook, struct graph *graph);
 /* Ties in every row that no walk could reach, into graph->own_neighbours; counts them in graph->repairs. */
+uint64_t graph_repair_bytes(int64_t n);
 enum vic_status graph_repair(struct thread_pool *pool, struct graph *graph);
 
 struct graph_report {

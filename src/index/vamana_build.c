@@ -17,6 +17,7 @@
 
 enum {
     SAMPLE_ROWS = 16384,  /* that the middle is taken from */
+    LONGEST = 4,          /* entry points of an inner product's graph that are its longest rows */
     SPREAD_ROWS = 1024,   /* that the other entry points are chosen from */
     EXPANDED_MOST = 2048, /* of a walk; prune looks at the nearest 750 */
     TARGET_ROWS = 512,    /* a part of the work on edges back */
@@ -49,12 +50,12 @@ uint64_t graph_bytes(int64_t n, const struct graph_options *options) {
            GRAPH_ENTRIES_MOST * sizeof(uint32_t);
 }
 
-/* What a builder takes, in the order of builder_open. */
+/* What builder_open takes, and the mean and the repair, each of which is there for a while. */
 uint64_t graph_build_bytes(int64_t n, const struct graph_options *options) {
-    uint64_t rows = (uint64_t)n, edges = (uint64_t)batch_rows_most(n) * (uint64_t)options->degree;
-    return rows * (uint64_t)slots_room(options->degree) * sizeof(uint32_t) + rows * sizeof(uint32_t) +
-           (rows + 1) * sizeof(uint32_t) + edges * 2 * sizeof(uint64_t) +
-           (uint64_t)batch_rows_most(n) * sizeof(int32_t);
+    uint64_t rows = (uint64_t)n, batch = (uint64_t)batch_rows_most(n), edges = batch * (uint64_t)options->degree;
+    uint64_t growing = rows * (uint64_t)slots_room(options->degree) * sizeof(uint32_t);
+    uint64_t builder = growing + (2 * rows + 1) * sizeof(uint32_t) + edges * 2 * sizeof(uint64_t) + batch * sizeof(int32_t);
+    return builder + DIM_MAX * sizeof(double) + graph_repair_bytes(n);
 }
 
 /* ---------------------------------------------------------------- where walks begin, and in which order rows are placed */
@@ -89,40 +90,44 @@ static uint32_t middle_find(const struct points *points, double *mean, int8_t *c
     return best;
 }
 
-/* Under an inner product the longest rows answer most questions, and walks begin at those. */
+/* Under an inner product the longest rows answer most questions, and walks begin at some of those. */
 static int64_t longest_find(const struct points *points, uint32_t *entries) {
     int64_t count = 0;
     for (int64_t row = 0; row < points->n; row++) {
         int64_t at = count;
         float square = points->terms[row].square;
         while (at > 0 && points->terms[entries[at - 1]].square < square) at--;
-        if (at == GRAPH_ENTRIES_MOST) continue;
-        if (count < GRAPH_ENTRIES_MOST) count++;
+        if (at == LONGEST) continue;
+        if (count < LONGEST) count++;
         memmove(entries + at + 1, entries + at, (size_t)(count - 1 - at) * sizeof *entries);
         entries[at] = (uint32_t)row;
     }
     return count;
 }
 
-/* The middle, then each time the row of a smaller sample that lies farthest from those there are; copies are left out. */
-static int64_t entries_choose(const struct points *points, double *mean, int8_t *codes, uint32_t *entries) {
+/* The middle, or the longest rows, then each time the row of a small sample that lies farthest from those there are, so
+ * that every region has a way in. Copies are left out. */
+static int64_t entries_choose(const struct points *given, double *mean, int8_t *codes, uint32_t *entries) {
+    struct points points = *given;
     uint32_t sample[SPREAD_ROWS];
     float nearest[SPREAD_ROWS], distances[WALK_BATCH];
-    int64_t count = points->n < SPREAD_ROWS ? points->n : SPREAD_ROWS, chosen = 0;
-    if (points->inner) return longest_find(points, entries);
-    for (int64_t i = 0; i < count; i++) sample[i] = (uint32_t)(i * points->n / count), nearest[i] = INFINITY;
-    entries[chosen++] = middle_find(points, mean, codes);
-    while (chosen < GRAPH_ENTRIES_MOST) {
-        struct aim aim = aim_at_row(points, entries[chosen - 1], codes);
+    int64_t count = points.n < SPREAD_ROWS ? points.n : SPREAD_ROWS, chosen = 1;
+    points.inner = false;
+    for (int64_t i = 0; i < count; i++) sample[i] = (uint32_t)(i * points.n / count), nearest[i] = INFINITY;
+    if (given->inner)
+        chosen = longest_find(&points, entries);
+    else
+        entries[0] = middle_find(&points, mean, codes);
+    for (int64_t known = 0; known < chosen; known++) {
+        struct aim aim = aim_at_row(&points, entries[known], codes);
         int64_t farthest = 0;
         for (int64_t i = 0; i < count; i++) {
             if (i % WALK_BATCH == 0)
-                points_distances(points, &aim, sample + i, count - i < WALK_BATCH ? count - i : WALK_BATCH, distances);
+                points_distances(&points, &aim, sample + i, count - i < WALK_BATCH ? count - i : WALK_BATCH, distances);
             if (distances[i % WALK_BATCH] < nearest[i]) nearest[i] = distances[i % WALK_BATCH];
             if (nearest[i] > nearest[farthest]) farthest = i;
         }
-        if (!(nearest[farthest] > 0)) break;
-        entries[chosen++] = sample[farthest];
+        if (known == chosen - 1 && chosen < GRAPH_ENTRIES_MOST && nearest[farthest] > 0) entries[chosen++] = sample[farthest];
     }
     return chosen;
 }

@@ -20,21 +20,31 @@ struct aim aim_at_row(const struct points *points, uint32_t row, int8_t *codes) 
 /* To the nearest whole number, |value| <= 2^22, without a call: the sum's last bits are the number. */
 static inline int32_t nearest(float value) { return (int32_t)(float_bits(value + 12582912.0f) - 0x4b400000u); }
 
+/* Dimensions [first, first + count) as float32. */
+static void elements_load(enum vic_dtype dtype, const void *vector, int64_t first, int64_t count, float *values) {
+    if (dtype == VIC_F32)
+        memcpy(values, (const char *)vector + first * (int64_t)sizeof(float), (size_t)count * sizeof(float));
+    else
+        for (int64_t i = 0; i < count; i++) values[i] = dtype_load(dtype, vector, first + i);
+}
+
 struct aim aim_at_query(const struct points *points, enum vic_metric metric, enum vic_dtype dtype, const void *query,
                         int64_t dim, int8_t *codes) {
     float block[64], largest = 0;
     int32_t sum = 0;
-    for (int64_t i = 0; i < dim; i++) {
-        float magnitude = fabsf(dtype_load(dtype, query, i));
-        largest = magnitude > largest ? magnitude : largest;
+    for (int64_t first = 0; first < dim; first += 64) {
+        int64_t count = dim - first < 64 ? dim - first : 64;
+        elements_load(dtype, query, first, count, block);
+        for (int64_t i = 0; i < count; i++) largest = fabsf(block[i]) > largest ? fabsf(block[i]) : largest;
     }
     /* A query so small that its step would vanish has all codes 0. */
     float inverse = largest >= 0x1p-100f ? 127 / largest : 0;
     for (int64_t first = 0; first < points->stride_bytes; first += 64) {
         int64_t count = dim - first < 64 ? dim - first : 64;
-        for (int64_t i = 0; i < 64; i++) block[i] = i < count ? dtype_load(dtype, query, first + i) * inverse : 0;
+        memset(block, 0, sizeof block);
+        if (count > 0) elements_load(dtype, query, first, count, block);
         for (int64_t i = 0; i < 64; i++) {
-            codes[first + i] = (int8_t)nearest(block[i]);
+            codes[first + i] = (int8_t)nearest(block[i] * inverse);
             sum += codes[first + i];
         }
     }

@@ -27,6 +27,10 @@ int64_t graph_reach(const struct graph *graph, uint32_t *queue, int64_t count, u
 /* HOSTS nearest reached rows for each of a run of rows that are not. */
 enum { HOSTS = 16, RUN_ROWS = 4096 };
 
+uint64_t graph_repair_bytes(int64_t n) {
+    return marks_bytes(n) + (uint64_t)n * sizeof(uint32_t) + RUN_ROWS * (HOSTS + 1) * sizeof(uint32_t);
+}
+
 struct repair {
     struct graph *graph;
     uint32_t *slots; /* its neighbours */

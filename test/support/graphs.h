@@ -1,0 +1,20 @@
+/* Indexes with graphs for tests, whatever their size, and the graph inside one. */
+#ifndef TEST_GRAPHS_H
+#define TEST_GRAPHS_H
+
+#include "index/index.h"
+#include "support/oracle.h"
+
+/* Degree and beam 0: the defaults. The index is checked: every row reached, no slot wrong. */
+struct vic_index *graph_of(struct vic_device *device, const struct data *data, int32_t degree, int32_t beam);
+/* The k nearest of nq packed queries (of the rows' type for integers, else float32) by the graph. */
+void graph_ask(const struct vic_index *index, const struct data *data, const void *queries, int64_t nq, int64_t k, int32_t beam,
+               int32_t parents, int64_t *ids, float *scores);
+/* The share of the k exact nearest that the graph finds, equal scores counting as found. */
+double graph_recall(const struct vic_index *index, const struct data *data, const void *queries, int64_t nq, int64_t k,
+                    int32_t beam);
+/* n rows of `distinct` different ones, in no order: random, uniform in [-1, 1). */
+float *copies_random(uint64_t seed, int64_t n, int64_t dim, int64_t distinct);
+enum vic_dtype query_type_of(enum vic_dtype dtype);
+
+#endif
