@@ -10,8 +10,9 @@ from . import _lib
 if TYPE_CHECKING:
     from ._index import Index
 
-PATHS = {0: "none", _lib.PATH_SCAN: "scan", _lib.PATH_SELECT: "select", _lib.PATH_CERTIFIED: "certified"}
-FALLBACKS = ("none", "planes", "k", "query", "survivors", "cost")
+PATHS = {0: "none", _lib.PATH_SCAN: "scan", _lib.PATH_SELECT: "select", _lib.PATH_CERTIFIED: "certified",
+         _lib.PATH_GRAPH: "graph"}
+FALLBACKS = ("none", "planes", "k", "query", "survivors", "cost", "filter", "beam")
 
 
 class Stats(NamedTuple):

@@ -23,8 +23,8 @@ F32, F16, BF16, I8, U8 = range(1, 6)
 DOT, COSINE, L2 = range(1, 4)
 HOST, DEVICE = 1, 2
 PLANES_NONE, PLANES_8, PLANES_4 = 1, 2, 4
-PATH_SCAN, PATH_SELECT, PATH_CERTIFIED = range(1, 4)
-FALLBACK_NONE, FALLBACK_PLANES, FALLBACK_K, FALLBACK_QUERY, FALLBACK_SURVIVORS, FALLBACK_COST = range(6)
+PATH_SCAN, PATH_SELECT, PATH_CERTIFIED, PATH_GRAPH = range(1, 5)
+FALLBACK_NONE, FALLBACK_PLANES, FALLBACK_K, FALLBACK_QUERY, FALLBACK_SURVIVORS, FALLBACK_COST, FALLBACK_FILTER, FALLBACK_BEAM = range(8)
 
 
 class Sized(ctypes.Structure):
@@ -105,9 +105,14 @@ class GenerateOptions(Sized):
                 ("spread", c_double), ("latent_dim", c_int64), ("duplicate_share", c_double)]
 
 
+class GraphOptions(Sized):
+    _fields_ = [("size", c_size_t), ("degree", c_int32), ("beam", c_int32), ("alpha", c_float), ("force", c_int32)]
+
+
 class BuildOptions(Sized):
     _fields_ = [("size", c_size_t), ("metric", c_int), ("dtype", c_int), ("ids", c_void_p), ("texts", c_void_p), ("metadata", c_char_p),
-                ("path", c_char_p), ("reader", c_void_p), ("progress", Progress), ("planes", c_int32), ("reserved", c_int32)]
+                ("path", c_char_p), ("reader", c_void_p), ("progress", Progress), ("planes", c_int32), ("reserved", c_int32),
+                ("graph", c_void_p)]
 
 
 class Plan(Sized):
@@ -127,7 +132,7 @@ class IndexInfo(Sized):
     _fields_ = [("size", c_size_t), ("kind", c_char * 16), ("metric", c_int), ("dtype", c_int), ("rows", c_int64), ("dim", c_int64),
                 ("next_id", c_int64), ("has_texts", c_int32), ("has_ids", c_int32), ("host_bytes", c_uint64), ("mapped_bytes", c_uint64),
                 ("device_bytes", c_uint64), ("workspace_bytes", c_uint64), ("metadata", c_char_p), ("planes", c_int32),
-                ("reserved", c_int32)]
+                ("reserved", c_int32), ("degree", c_int32), ("entries", c_int32), ("repairs", c_int64)]
 
 
 class FilterOptions(Sized):
@@ -137,12 +142,13 @@ class FilterOptions(Sized):
 class SearchStats(Sized):
     _fields_ = [("size", c_size_t), ("path", c_int), ("threads", c_int32), ("queries", c_int64), ("rows_scored", c_int64),
                 ("rows_rescored", c_int64), ("bytes_read", c_int64), ("rows_coded", c_int64 * 2), ("fallbacks", c_int64),
-                ("fallback", c_int), ("reserved", c_int32)]
+                ("fallback", c_int), ("reserved", c_int32), ("hops", c_int64), ("distances", c_int64), ("beam", c_int32),
+                ("parents", c_int32)]
 
 
 class SearchOptions(Sized):
     _fields_ = [("size", c_size_t), ("stream", c_void_p), ("filter", c_void_p), ("path", c_int), ("reserved", c_int32),
-                ("stats", c_void_p)]
+                ("stats", c_void_p), ("beam", c_int32), ("parents", c_int32)]
 
 
 class RangesArrays(ctypes.Structure):
@@ -153,7 +159,8 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "vic_matrix": Matrix, "vic_allocator": Allocator, "vic_progress_state": ProgressState, "vic_progress": Progress,
     "vic_device_options": DeviceOptions, "vic_device_info": DeviceInfo, "vic_texts": Texts, "vic_reader_options": ReaderOptions,
     "vic_section_info": SectionInfo, "vic_file_info": FileInfo, "vic_writer_options": WriterOptions, "vic_hits": HitsArrays,
-    "vic_truth": TruthArrays, "vic_generate_options": GenerateOptions, "vic_build_options": BuildOptions, "vic_plan": Plan,
+    "vic_truth": TruthArrays, "vic_generate_options": GenerateOptions, "vic_graph_options": GraphOptions,
+    "vic_build_options": BuildOptions, "vic_plan": Plan,
     "vic_open_options": OpenOptions, "vic_save_options": SaveOptions, "vic_index_info": IndexInfo,
     "vic_filter_options": FilterOptions, "vic_search_stats": SearchStats, "vic_search_options": SearchOptions,
     "vic_ranges": RangesArrays, "vic_calibration": Calibration,
