@@ -7,7 +7,10 @@ cd "$(dirname "$0")/../.."
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 copy="$scratch/fresh copy"
-mkdir "$copy" "$scratch/home"
+mkdir "$copy" "$scratch/home" "$scratch/bin"
+# All is there, so nothing may be installed.
+printf '#!/bin/sh\necho "readme.sh: apt-get was called: $*" >&2\nexit 1\n' >"$scratch/bin/apt-get"
+chmod +x "$scratch/bin/apt-get"
 find . -mindepth 1 -maxdepth 1 ! -name .git ! -name 'build*' -exec cp -R {} "$copy/" \;
 
 # One shell script of all sh blocks; the output blocks become comparisons with what came since the block before.
@@ -35,7 +38,7 @@ compare() {
 END
 cat "$scratch/script" >>"$scratch/run"
 # The CUDA object would take minutes for all generations of GPUs.
-CMAKE_ARGS=-DVICINAL_CUDA=OFF HOME="$scratch/home" PATH="$copy/build/release:$PATH" sh "$scratch/run"
+CMAKE_ARGS=-DVICINAL_CUDA=OFF HOME="$scratch/home" PATH="$scratch/bin:$copy/build/release:$PATH" sh "$scratch/run"
 
 # Commands in the running text must exist.
 grep -oE '\./dev [a-z]+' README.md | sort -u | while read -r _ command; do
