@@ -18,8 +18,11 @@ check() { # NAME COMMAND...: what it found, or one line
 }
 
 format() { c_files -exec clang-format-14 --dry-run -Werror '{}' +; }
-# Not the CUDA backend, whose headers need the toolkit.
-tidy() { find src cli bench -path src/backend/cuda -prune -o -name '*.c' -print0 | xargs -0 -n 4 -P 2 clang-tidy -p "$build" --quiet 2>/dev/null; }
+# Not what includes headers of the CUDA toolkit.
+tidy() {
+    find src cli bench '(' -path src/backend/cuda -o -path bench/gpu ')' -prune -o -name '*.c' -print0 |
+        xargs -0 -n 4 -P 2 clang-tidy -p "$build" --quiet 2>/dev/null
+}
 static_checks() {
     cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --suppressions-list=test/cppcheck.txt -j 2 \
         --enable=warning,performance,portability -I include -I src -D__x86_64__ -D__GNUC__ src cli bench
