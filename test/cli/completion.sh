@@ -24,7 +24,7 @@ completes 'search' help se
 completes '--metric --metadata' build rows.fbin --me
 completes 'dot cosine l2' build rows.fbin --metric ''
 completes 'f32 f16' gen gauss x --type f
-completes 'auto scan select certified' search a b --path ''
+completes 'auto scan select certified graph' search a b --path ''
 completes 'manifold' gen m
 touch rows.fbin rows.fvecs
 completes 'rows.fbin rows.fvecs' build ro
