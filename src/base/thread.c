@@ -2,7 +2,11 @@
  * out by an atomic counter, so the mutex is touched twice a job, not once a part.
  *
  * Workers look for the next job for some microseconds before they sleep: waking a thread costs up to 50 us in a virtual
- * machine, as much as a whole search of ten thousand rows. */
+ * machine, as much as a whole search of ten thousand rows.
+ *
+ * A worker that is woken may be put on the caller's own processor, and there it only gets to run when the job is over; the
+ * system's balancing takes milliseconds to see it. So workers remember where they ran, and one that ran where the caller
+ * is now is kept off that processor (10,000 x 384: 240 us a search with the worker beside the caller, 105 us without). */
 #define _GNU_SOURCE
 #include "base/thread.h"
 
@@ -21,6 +25,7 @@ struct thread_pool {
     int size;    /* workers, the caller among them */
     int started; /* threads to join */
     pid_t owner;
+    cpu_set_t allowed; /* where the process may run; empty: not known, or too few for all workers */
     atomic_flag busy;
     pthread_mutex_t mutex;
     pthread_cond_t work, idle;
@@ -36,6 +41,7 @@ struct thread_pool {
         struct thread_pool *pool;
         pthread_t thread;
         int number;
+        atomic_int processor; /* where it ended its last job; -1: not known */
     } workers[];
 };
 
@@ -90,11 +96,27 @@ static void *worker_main(void *argument) {
         seen = pool_wait(pool, seen);
         if (pool->stopping) return NULL;
         pool_work(pool, worker->number);
+        atomic_store(&worker->processor, sched_getcpu());
         if (atomic_fetch_sub(&pool->running, 1) == 1) {
             (void)pthread_mutex_lock(&pool->mutex);
             (void)pthread_cond_signal(&pool->idle);
             (void)pthread_mutex_unlock(&pool->mutex);
         }
+    }
+}
+
+/* Keeps workers that ran on the caller's processor off it from now on. A look at each; a system call only when one did. */
+static void pool_spread(struct thread_pool *pool) {
+    int here = sched_getcpu();
+    size_t processor = (size_t)here;
+    if (here < 0 || here >= CPU_SETSIZE || !CPU_ISSET(processor, &pool->allowed)) return;
+    for (int i = 1; i < pool->size; i++) {
+        struct thread_worker *worker = &pool->workers[i];
+        if (atomic_load(&worker->processor) != here) continue;
+        cpu_set_t others = pool->allowed;
+        CPU_CLR(processor, &others);
+        (void)pthread_setaffinity_np(worker->thread, sizeof others, &others);
+        atomic_store(&worker->processor, -1);
     }
 }
 
@@ -116,6 +138,7 @@ int thread_pool_run(struct thread_pool *pool, int64_t parts, thread_task *task, 
     pool->task = task, pool->job = job, pool->parts = parts;
     atomic_store(&pool->next, 0);
     atomic_store(&pool->running, pool->size - 1);
+    pool_spread(pool);
     pool_announce(pool);
     pool_work(pool, 0);
     int64_t start = now_ns();
@@ -142,12 +165,14 @@ enum vic_status thread_pool_open(struct mem *mem, int threads, struct thread_poo
     if (status != VIC_OK) return status;
     struct thread_pool *made = memory;
     *made = (struct thread_pool){.mem = mem, .size = size, .owner = getpid(), .busy = ATOMIC_FLAG_INIT};
+    if (sched_getaffinity(0, sizeof made->allowed, &made->allowed) != 0 || CPU_COUNT(&made->allowed) < size)
+        CPU_ZERO(&made->allowed);
     (void)pthread_mutex_init(&made->mutex, NULL);
     (void)pthread_cond_init(&made->work, NULL);
     (void)pthread_cond_init(&made->idle, NULL);
     for (int i = 1; i < size; i++) {
         struct thread_worker *worker = &made->workers[i];
-        *worker = (struct thread_worker){.pool = made, .number = i};
+        *worker = (struct thread_worker){.pool = made, .number = i, .processor = -1};
         if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0) {
             thread_pool_close(made);
             return status_fail(VIC_NO_MEMORY, "cannot start thread %d of %d", i + 1, size);
