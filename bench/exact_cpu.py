@@ -1,9 +1,9 @@
-"""Exact search on the CPU beside its peers, all in one process, call by call in turn.
+"""Exact search on the CPU beside its peers, all in one process, in turn.
 
     python3 bench/exact_cpu.py LIBRARY ROWS.npy QUERIES.npy [-o bench/results/cpu-MACHINE.jsonl]
 
 LIBRARY is libvicinal.so. Peers: NumPy, FAISS flat, usearch exact, those that are installed. Every system answers the same
-float32 inner-product question over the same rows; each round times one call of each, so that a machine whose speed drifts
+float32 inner-product question over the same rows; the systems take turns of a few calls, so that a machine whose speed drifts
 drifts for all. Before anything is timed our ids and scores are held against a float64 product. Prints JSON lines, first
 the environment (fields: docs/benchmarks.md).
 """
@@ -129,13 +129,18 @@ def verify(rows, queries, ids, scores):
         assert rest.size == 0 or rest.max() <= scores[j, -1] + slack, "a better row was left out"
 
 
-def times_in_turn(calls, repeats, warmup=3):
+def times_in_turn(calls, repeats, in_a_row=1):
+    """Each system's turn: a pause in which the idle threads of the one before stop spinning for work that does not come (an
+    OpenMP runtime's do for up to 200 ms, on the cores that the next one needs), a call that is not timed, then those that
+    are."""
     times = {name: [] for name in calls}
-    for turn in range(warmup + repeats):
+    for _ in range((repeats + in_a_row - 1) // in_a_row):
         for name, call in calls.items():
-            start = time.perf_counter()
+            time.sleep(0.25)
             call()
-            if turn >= warmup:
+            for _ in range(in_a_row):
+                start = time.perf_counter()
+                call()
                 times[name].append((time.perf_counter() - start) * 1e6)
     return {name: np.sort(values) for name, values in times.items()}
 
@@ -177,7 +182,7 @@ def record_truth(record, library, threads):
 
 
 def record_times(record, calls, repeats, **shape):
-    for name, sorted_us in times_in_turn(calls, repeats, warmup=min(3, repeats)).items():
+    for name, sorted_us in times_in_turn(calls, repeats, max(1, repeats // 6)).items():
         m = len(sorted_us)
         record(record="exact", system=name, **shape, device="cpu", p50_us=round(float(sorted_us[m // 2]), 1),
                p99_us=round(float(sorted_us[int(m * 0.99)]), 1), max_us=round(float(sorted_us[-1]), 1), repeats=m,

@@ -126,7 +126,7 @@ def main():
         recalls = {name: recall_of(rows, queries, system.search(queries, beam)[0].astype(np.int64), least)
                    for name, system in systems.items()}
         times = exact_cpu.times_in_turn({name: lambda system=system: system.search(queries, beam) for name, system in systems.items()},
-                                        5, 1)
+                                        5)
         ones = exact_cpu.times_in_turn({name: lambda system=system: system.search(queries[:1], beam) for name, system in systems.items()},
                                        200, 10)
         for name in systems:

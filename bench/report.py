@@ -16,7 +16,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- report:begin -->", "<!-- report:end -->"
 ELEMENT_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "i8": 1, "u8": 1}
-QUESTION = ("rows", "dim", "dtype", "metric", "device", "threads", "batch", "k")  # what makes two measurements comparable
+QUESTION = ("data", "rows", "dim", "dtype", "metric", "device", "threads", "place", "timed", "batch", "k")  # what makes two measurements comparable
 
 
 def read_run(path):
@@ -71,34 +71,61 @@ def plain_read(records):
 
 
 def share_text(record, roof):
-    """Share of the plain read that one query's pass over the rows reached; a batch is not bound by it."""
+    """Share of the plain read that one query's pass over all rows reached; other searches are not bound by it."""
     share = record.get("share_of_plain_read")
-    if share is None and roof:
+    if share is None and roof and record.get("path", "scan") == "scan" and not record.get("timed"):
         row_bytes = record["rows"] * record["dim"] * ELEMENT_BYTES.get(record.get("dtype"), 4)
         share = row_bytes / record["p50_us"] / 1e3 / roof
     return f"{share:.0%}" if share and record.get("batch", 1) == 1 else ""
 
 
-def comparison(records):
-    """Exact search: a line a question, a column a system, how many times faster than the best peer, share of the roof."""
-    exact = [record for record in records if record.get("record") == "exact" and record.get("p50_us")]
-    peers = sorted({record["system"] for record in exact} - {"vicinal"})
-    roof = plain_read(records)
+def system_name(record):
+    planes = record.get("planes")
+    return record["system"] + (f", {planes}-bit plane" if planes not in (None, "none") else "")
+
+
+def question_text(record, usual_device):
+    """What was searched; said with it: other data than the file's first, only enqueued, another device than most."""
+    notes = [record.get("data"), "only enqueued" if record.get("timed") == "enqueue" else None,
+             f"on the {record['device'].upper()}" if record.get("device", usual_device) != usual_device else None]
+    shape = f"{record['rows']:,} × {record['dim']} {record.get('dtype', '')}".strip()
+    return ", ".join([shape] + [note for note in notes if note])
+
+
+def questions_of(records):
+    """The exact searches by question: a dictionary of systems each."""
     questions = {}
-    for record in exact:
-        questions.setdefault(tuple(record.get(field) for field in QUESTION), {})[record["system"]] = record
-    rows = []
-    for answers in questions.values():
-        ours = answers.get("vicinal")
-        if not ours:
-            continue
+    for record in records:
+        if record.get("record") in ("exact", "certified") and record.get("p50_us"):
+            questions.setdefault(tuple(record.get(field) for field in QUESTION), {})[system_name(record)] = record
+    return [answers for answers in questions.values() if any(name.startswith("vicinal") for name in answers)]
+
+
+def comparison(records, brief=False):
+    """Exact search: a line a question, a column a system, how many times faster than the best peer, share of the roof.
+    brief: of a long campaign only the questions that stand for the others."""
+    questions = questions_of(records)
+    devices = [record.get("device") for answers in questions for record in answers.values()]
+    usual_device = max(set(devices), key=devices.count) if devices else None
+    if brief and len(questions) > 20:
+        first = [next(iter(answers.values())) for answers in questions]
+        questions = [answers for answers, record in zip(questions, first)
+                     if (record["k"] >= 100 or record.get("batch", 1) > 1) and not record.get("timed") and record.get("device") == usual_device]
+    systems = list(dict.fromkeys(name for answers in questions for name in answers))
+    ours, peers = [name for name in systems if name.startswith("vicinal")], sorted(name for name in systems if not name.startswith("vicinal"))
+    roof, rows = plain_read(records), []
+    for answers in questions:
+        some = next(iter(answers.values()))
+        mine = min((answers[name] for name in ours if name in answers), key=lambda record: record["p50_us"])
         best = min((answers[peer]["p50_us"] for peer in peers if peer in answers), default=None)
-        row = [f"{ours['rows']:,} × {ours['dim']} {ours.get('dtype', '')}".strip(), number_text(ours.get("batch", 1)), number_text(ours["k"]),
-               time_text(ours["p50_us"]) + ("" if ours.get("verified") else " (not verified)")]
-        row += [time_text(answers[peer]["p50_us"]) if peer in answers else "" for peer in peers]
-        row += [f"{best / ours['p50_us']:.1f}×" if best else "", share_text(ours, roof)]
+        row = [question_text(some, usual_device), number_text(some.get("batch", 1)), number_text(some["k"])]
+        for name in ours + peers:
+            doubt = name in ours and name in answers and not answers[name].get("verified", answers[name]["record"] == "certified")
+            row.append(time_text(answers[name]["p50_us"]) + (" (not verified)" if doubt else "") if name in answers else "")
+        scan = answers.get("vicinal")
+        row += [f"{best / mine['p50_us']:.1f}×" if best else "", share_text(scan, roof) if scan else ""]
         rows.append(row)
-    return table(["rows", "queries", "k", "vicinal"] + peers + ["against the best peer", "share of a plain read"], rows)
+    return table(["rows", "queries", "k"] + ours + peers + ["against the best peer", "share of a plain read"], rows)
 
 
 def other_tables(records):
@@ -106,7 +133,7 @@ def other_tables(records):
     lines = []
     kinds = dict.fromkeys(record.get("record", "?") for record in records)
     for kind in kinds:
-        if kind == "exact":
+        if kind in ("exact", "certified"):
             continue
         chosen = [record for record in records if record.get("record", "?") == kind]
         fields = [field for field in dict.fromkeys(field for record in chosen for field in record) if field != "record"]
@@ -119,7 +146,7 @@ def readme_region(paths):
     lines = []
     for path in paths:
         environment, records = read_run(path)
-        lines_here = comparison(records)
+        lines_here = comparison(records, brief=True)
         if lines_here:
             lines += [environment_text(path, environment), ""] + lines_here
     if lines:
