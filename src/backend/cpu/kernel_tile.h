@@ -67,6 +67,9 @@ INLINE void rows_pack(enum vic_dtype dtype, int64_t element, const void *rows, i
             for (int64_t r = 0; r < LANES; r++) {
                 const char *row = (const char *)rows + (first + r) * dim * element;
                 x[r] = first + r < n ? floats_load_some(dtype, row, d, count) : floats_zero();
+                /* The same place of the next tile, which follows in memory and is wanted when this one has met all queries:
+                 * without, reading rows from memory was a fifth of a batch of 256. Past the end it is harmless. */
+                __builtin_prefetch(row + (ROW_TILE * dim + d) * element, 0, 2);
             }
             floats_transpose(x);
             for (int64_t k = 0; k < count; k++)
