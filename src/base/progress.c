@@ -1,15 +1,9 @@
 /* Progress reports, at most ten a second. */
 #include "base/progress.h"
 
-#include <time.h>
+#include "base/clock.h"
 
 static const int64_t report_every_ns = 100000000;
-
-static int64_t now_ns(void) {
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 struct progress progress_start(const struct vic_progress *hook, const char *stage, int64_t total) {
     int64_t now = now_ns();

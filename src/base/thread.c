@@ -11,10 +11,10 @@
 #include "base/thread.h"
 
 #include "base/fpenv.h"
+#include "base/clock.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { THREADS_MAX = 1024 };
@@ -49,12 +49,6 @@ static inline void cpu_relax(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
-}
-
-static int64_t now_ns(void) {
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
 int thread_cores(void) {
