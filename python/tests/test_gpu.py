@@ -9,7 +9,7 @@ import types
 import numpy as np
 import pytest
 import vicinal
-from test_arrays import Exported, numpy_versions_capsules
+from test_arrays import Exported
 from vicinal import _device, _dlpack, _gpu, _lib
 
 CUDA0, CUDA1 = (2, 0), (2, 1)
@@ -55,7 +55,6 @@ def results(nq, k, wrap=lambda array: Exported(array, device=CUDA0)):
     return ids, scores, (wrap(ids), wrap(scores))
 
 
-@numpy_versions_capsules
 def test_arrays_on_a_gpu_are_refused_for_an_index_on_the_cpu(rows):
     index = vicinal.build(rows, device="cpu")
     for array, where in ((Exported(rows, device=CUDA0), "cuda:0"), (CudaInterface(rows), "cuda"), (Exported(rows, device=(13, 1)), "managed"),
@@ -73,12 +72,10 @@ def test_arrays_on_a_gpu_are_refused_for_an_index_on_the_cpu(rows):
         index.search(rows, stream=1)
 
 
-@numpy_versions_capsules
 def test_pinned_host_memory_is_host_memory(rows):
     assert np.array_equal(vicinal.build(Exported(rows, device=(3, 0))).vectors(), rows)
 
 
-@numpy_versions_capsules
 def test_queries_on_the_gpu_reach_the_library_as_they_are(recorded, rows):
     index, calls = recorded
     queries, (ids, scores, out) = Exported(rows, device=CUDA0), results(6, 3)
@@ -90,7 +87,6 @@ def test_queries_on_the_gpu_reach_the_library_as_they_are(recorded, rows):
     assert queries.requests == [{"max_version": (1, 1), "stream": 77}] and out[0].requests[0]["stream"] == 77
 
 
-@numpy_versions_capsules
 @pytest.mark.parametrize("stream,handle", [(1, 1), (2, 2), (12345, 12345), (types.SimpleNamespace(cuda_stream=0), 1),
                                            (types.SimpleNamespace(cuda_stream=640), 640), (types.SimpleNamespace(ptr=0), 1),
                                            (types.SimpleNamespace(ptr=2), 2), (types.SimpleNamespace(__cuda_stream__=lambda: (0, 640)), 640), (None, 1)])
@@ -148,7 +144,6 @@ def test_ordering_streams_goes_through_the_driver(monkeypatch):
         _dlpack.stream_wait(77, 640)
 
 
-@numpy_versions_capsules
 def test_PYT_07_queries_on_another_gpu_are_refused_naming_both(recorded, rows):
     index, calls = recorded
     with pytest.raises(vicinal.ArgumentError, match="cuda:0.*cuda:1"):
@@ -158,7 +153,6 @@ def test_PYT_07_queries_on_another_gpu_are_refused_naming_both(recorded, rows):
     assert calls == []
 
 
-@numpy_versions_capsules
 def test_what_a_gpu_could_not_read_or_write_is_refused(recorded, rows, numbers):
     index, calls = recorded
     wide = numbers.standard_normal((6, 8), np.float32)

@@ -56,6 +56,8 @@ def test_the_sources_are_python_3_9():
 
 def test_only_numpy_is_imported():
     loaded = run_python("import sys, vicinal; print(*sorted({name.split('.')[0] for name in sys.modules}))").split()
+    if sys.version_info < (3, 10):
+        pytest.skip("this Python does not name the modules that it comes with")
     known = set(sys.stdlib_module_names) | {"numpy", "vicinal", "__main__"}
     assert not {name for name in loaded if name not in known and not name.startswith(("_", "site", "distutils"))} - {"sitecustomize", "usercustomize"}
 

@@ -109,7 +109,7 @@ def host_array(values: Any, role: str) -> tuple[Array, int]:
         column = None if boxed else from_arrow(values)
         if column is not None:
             return column, code_of(column.dtype)
-        if hasattr(values, "__dlpack__") and hasattr(values, "__dlpack_device__"):
+        if _dlpack.speaks_dlpack(values):
             return _from_tensor(_dlpack.from_dlpack(values))
         plain = _plain_numbers(values)
         try:

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 import ctypes
 import json
+import operator
 import os
 import tempfile
-from typing import Any, Iterable, Mapping, NamedTuple, Optional, Union
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional, Union
 
 import numpy as np
 
@@ -13,11 +14,14 @@ from . import _arrays, _lib
 from ._arrays import INT64, Path
 from ._device import Device, device_for
 from ._errors import ArgumentError, DimensionError
-from ._index import Handle, Index, refuse_graph
+from ._index import Handle, Index
 from ._progress import Reporter, Watch
 
 Planes = Union[None, str, int, Iterable[int]]
+GraphChoice = Union[None, bool, Mapping[str, Any]]
 Texts = Union[Path, Iterable[Union[str, bytes]]]
+
+GRAPH_FIELDS: dict[str, Callable[[Any], Any]] = {"degree": operator.index, "beam": operator.index, "alpha": float, "force": bool}
 
 
 def _planes(planes: Planes) -> int:
@@ -30,6 +34,24 @@ def _planes(planes: Planes) -> int:
     if not chosen or not chosen <= {8, 4}:
         raise ArgumentError(f"expected planes None, 'none', 8, 4 or (8, 4), found {planes!r}")
     return sum({8: _lib.PLANES_8, 4: _lib.PLANES_4}[int(bits)] for bits in chosen)
+
+
+def _graph(graph: GraphChoice) -> Optional[_lib.GraphOptions]:
+    """Options of a graph to build, or None for no graph. The library holds their values against their ranges, where 0 stands
+    for its default."""
+    if graph is None or graph is False:
+        return None
+    given = {} if graph is True else graph
+    if not isinstance(given, Mapping) or not set(given) <= set(GRAPH_FIELDS):
+        raise ArgumentError(f"expected graph True, False or a dict of {', '.join(GRAPH_FIELDS)}, found {graph!r}")
+    options = _lib.GraphOptions()
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name != "force" and not 1 <= value < 2**31:
+            raise ArgumentError(f"expected a graph's {name} from 1 to {2**31 - 1}, or None, found {value!r}")
+        setattr(options, name, GRAPH_FIELDS[name](value))
+    return options
 
 
 def _texts(texts: Texts) -> tuple[_lib.Texts, Any]:
@@ -74,13 +96,15 @@ class Plan(NamedTuple):
 
 
 def plan(rows: int, dim: int, metric: str = "cosine", dtype: str = "f32", planes: Planes = None, device: Union[str, Device] = "auto",
-         threads: Optional[int] = None) -> Plan:
-    """What an index of `rows` rows of `dim` numbers would need; allocates nothing.
+         threads: Optional[int] = None, graph: GraphChoice = None) -> Plan:
+    """What an index of `rows` rows of `dim` numbers would need; allocates nothing. Arguments as for `build`.
 
     >>> plan(1_000_000, 384, dtype="f16", planes="none").row_bytes
     768000000
     """
     options = _lib.BuildOptions(metric=_arrays.parse("metric", metric), dtype=_arrays.parse("dtype", dtype), planes=_planes(planes))
+    walked = _graph(graph)
+    options.graph = walked and ctypes.addressof(walked)
     filled, chosen = _lib.Plan(), device_for(device, threads)
     _lib.check(_lib.LIB.vic_index_plan(chosen.shared.pointer, rows, dim, ctypes.byref(options), ctypes.byref(filled)))
     return Plan(*(getattr(filled, name) for name in Plan._fields))
@@ -89,7 +113,7 @@ def plan(rows: int, dim: int, metric: str = "cosine", dtype: str = "f32", planes
 def build(rows: Any, metric: str = "cosine", *, ids: Any = None, texts: Optional[Texts] = None, dtype: Any = None, convert: bool = False,
           planes: Planes = None, metadata: Optional[Mapping[str, Any]] = None, path: Optional[Path] = None,
           device: Union[str, Device] = "auto", threads: Optional[int] = None, progress: Union[bool, Reporter] = False,
-          format: Optional[str] = None, dataset: Optional[str] = None, graph: None = None) -> Index:
+          format: Optional[str] = None, dataset: Optional[str] = None, graph: GraphChoice = None) -> Index:
     """An index over rows, which are copied.
 
     rows: shape (n, dim): an array of float32, float16, bfloat16, int8 or uint8, of any strides; a list of lists; a column of
@@ -100,6 +124,8 @@ def build(rows: Any, metric: str = "cosine", *, ids: Any = None, texts: Optional
     dtype: type in which rows are stored ("f16", numpy.int8 ...); None: as they come.
     convert: take float64 and wider integers to the nearest float32, as a given dtype does too; else they are refused.
     planes: codes for faster exact search: None (the library decides), "none", 8, 4 or (8, 4).
+    graph: True, or a dict of degree (64), beam (100), alpha (1.2) and force: approximate searches that look at a small part of
+        the rows. Fewer than 4096 rows get none unless force is true. The same rows give the same graph, byte for byte.
     path: build straight into this index file. metadata: a JSON object to keep. device: "auto", "cpu", "cuda:0", a `Device`.
     progress: True for a bar, or a function of (stage, done, total, seconds) whose true answer cancels.
 
@@ -110,10 +136,9 @@ def build(rows: Any, metric: str = "cosine", *, ids: Any = None, texts: Optional
     >>> build(np.eye(4, dtype="float32"), metric="ip")
     <vicinal.Index: 4 rows of 4 x f32, dot, on cpu, ...
     """
-    refuse_graph(graph=graph)
-    chosen = device_for(device, threads)
-    options = _lib.BuildOptions(metric=_arrays.parse("metric", metric), planes=_planes(planes))
-    kept: list[Any] = []
+    chosen, walked = device_for(device, threads), _graph(graph)
+    options = _lib.BuildOptions(metric=_arrays.parse("metric", metric), planes=_planes(planes), graph=walked and ctypes.addressof(walked))
+    kept: list[Any] = [walked]
     if dtype is not None:
         options.dtype = _arrays.parse("dtype", dtype)
     if metadata is not None:

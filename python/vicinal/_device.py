@@ -92,7 +92,7 @@ class Device:
         _lib.check(_lib.LIB.vic_device_open(ctypes.byref(options), ctypes.byref(handle)))
         self.shared = Shared(handle, _lib.LIB.vic_device_free)
         # Not in __del__: until that has returned, another thread can still get the object from the table of open devices.
-        weakref.finalize(self, self.shared.release).atexit = False
+        setattr(weakref.finalize(self, self.shared.release), "atexit", False)  # an attribute that some type stubs do not know
         self.name = self.info.name
 
     @property

@@ -132,10 +132,17 @@ def from_cuda_interface(array: Any) -> Tensor:
     return tensor
 
 
+def speaks_dlpack(array: Any) -> bool:
+    return hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__")
+
+
 def device_of(array: Any) -> Optional[tuple[int, Optional[int]]]:
     """(DLPack device type, ordinal) of an array that says where it lies; None for one that does not."""
-    if hasattr(array, "__dlpack_device__") and hasattr(array, "__dlpack__"):
-        device_type, ordinal = array.__dlpack_device__()
+    if speaks_dlpack(array):
+        try:
+            device_type, ordinal = array.__dlpack_device__()
+        except (TypeError, ValueError, BufferError):  # has the method, not for this array: Arrow columns of lists
+            return None
         return int(device_type), int(ordinal)
     if hasattr(array, "__cuda_array_interface__"):
         return CUDA, None

@@ -18,9 +18,10 @@ FALLBACKS = ("none", "planes", "k", "query", "survivors", "cost", "filter", "bea
 class Stats(NamedTuple):
     """What a search did, summed over its queries (include/vicinal.h, struct vic_search_stats).
 
-    path: "scan", "select" or "certified". rows_scored, rows_rescored: (row, query) pairs with a canonical score in the
-    first pass, after a cheaper one. rows_coded: pairs whose 8-bit, whose 4-bit codes were looked at. fallback: why a search
-    on planes went on as a scan, "none" when it did not."""
+    path: "scan", "select", "certified" or "graph". rows_scored, rows_rescored: (row, query) pairs with a canonical score in the
+    first pass, after a cheaper one. rows_coded: pairs whose 8-bit, whose 4-bit codes were looked at. fallback: why another path
+    was taken than the one that was wanted, "none" when it was not. Of walks through a graph: hops, rows whose neighbours were
+    looked at; distances, rows whose codes were looked at; the beam and the parents that were used."""
 
     path: str
     threads: int
@@ -31,12 +32,17 @@ class Stats(NamedTuple):
     rows_coded: tuple[int, int]
     fallbacks: int
     fallback: str
+    hops: int
+    distances: int
+    beam: int
+    parents: int
 
 
 def stats_from(raw: bytes) -> Stats:
     stats = _lib.SearchStats.from_buffer_copy(raw)
     return Stats(PATHS.get(stats.path, "?"), stats.threads, stats.queries, stats.rows_scored, stats.rows_rescored, stats.bytes_read,
-                 (stats.rows_coded[0], stats.rows_coded[1]), stats.fallbacks, FALLBACKS[stats.fallback])
+                 (stats.rows_coded[0], stats.rows_coded[1]), stats.fallbacks, FALLBACKS[stats.fallback],
+                 stats.hops, stats.distances, stats.beam, stats.parents)
 
 
 def numbers_of(array: Any) -> Any:

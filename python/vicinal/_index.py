@@ -2,8 +2,8 @@
 
 The C handle lives in a small object that every running call holds: closing an index while another thread searches it only
 means that the last of them frees it. A search of one float32 vector on the CPU runs through a slot, the arguments of one
-foreign call prepared once for a k: copying 384 numbers costs less than asking NumPy for an address. Slots wait in a list,
-whose pop and append are atomic, so any number of threads finds one or makes one.
+foreign call prepared once for a k and a beam: copying 384 numbers costs less than asking NumPy for an address. Slots wait in
+a list, whose pop and append are atomic, so any number of threads finds one or makes one.
 """
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ import numpy as np
 from . import _arrays, _dlpack, _gpu, _lib
 from ._arrays import FLOAT32, INT64, Array, Path
 from ._device import Device, Shared
-from ._errors import ArgumentError, DimensionError, NotFoundError, UnsupportedError
+from ._errors import ArgumentError, DimensionError, NotFoundError
 from ._hits import PATHS, Hits, Ranges
 from ._progress import Reporter, Watch
 
 PATH_NUMBERS = {name: number for number, name in PATHS.items() if number}
-SLOT_HITS, SLOT_KINDS = 4096, 64  # largest k and most (shape, k) pairs that slots are kept for
+SLOT_HITS, SLOT_KINDS = 4096, 64  # largest k and most (shape, k, beam) that slots are kept for
 ASK_FIRST = 1 << 27               # result slots beyond which the library is asked whether they can exist
 
 
@@ -38,6 +38,15 @@ class Memory(NamedTuple):
     mapped: int
     device: int
     workspace: int
+
+
+class Graph(NamedTuple):
+    """A graph over the rows: the most neighbours of a row, the rows at which walks begin, the rows that its build had to tie
+    in by hand (0 when it comes from a file)."""
+
+    degree: int
+    entries: int
+    repairs: int
 
 
 class Handle:
@@ -73,31 +82,38 @@ class Filter:
 
 
 class _Slot:
-    """One search of one float32 vector for a k: its memory and the arguments of the foreign call."""
+    """One search of one float32 vector for a k and a beam: its memory and the arguments of the foreign call."""
 
     __slots__ = ("query", "ids", "scores", "stats", "arguments", "keep")
 
-    def __init__(self, handle: Handle, shape: tuple[int, ...], k: int) -> None:
+    def __init__(self, handle: Handle, shape: tuple[int, ...], k: int, walk: dict[str, int]) -> None:
         results = (*shape[:-1], k)
         self.query = np.zeros(shape, FLOAT32)
         self.ids, self.scores = np.empty(results, INT64), np.empty(results, FLOAT32)
         stats = _lib.SearchStats()
         self.stats = (ctypes.c_char * ctypes.sizeof(stats)).from_buffer(stats)
-        options = _lib.SearchOptions(stats=ctypes.addressof(stats))
+        options = _lib.SearchOptions(stats=ctypes.addressof(stats), **walk)
         matrix = _lib.Matrix(self.query.ctypes.data, 1, shape[-1], 0, _lib.F32, _lib.HOST)
         hits = _lib.HitsArrays(self.ids.ctypes.data, self.scores.ctypes.data, None, _lib.HOST)
         self.keep = (handle, stats, options, matrix, hits)
         self.arguments = (handle.pointer, ctypes.byref(matrix), ctypes.c_int64(k), ctypes.byref(options), ctypes.byref(hits))
 
 
-def refuse_graph(**options: Any) -> None:
-    for name, value in options.items():
+def _walk(path: Optional[str], beam: Optional[int], parents: Optional[int]) -> dict[str, int]:
+    """How to search, as fields of the library's options; what is None is the library's choice."""
+    if path is not None and path not in PATH_NUMBERS:
+        raise ArgumentError(f"expected path None, {', '.join(map(repr, PATH_NUMBERS))}, found {path!r}")
+    fields = {"path": PATH_NUMBERS[path] if path else 0}
+    for name, value in (("beam", beam), ("parents", parents)):
         if value is not None:
-            raise UnsupportedError(f"expected {name}=None, found {value!r}: this version searches exactly and has no graph index")
+            fields[name] = operator.index(value)
+            if not 1 <= fields[name] < 2**31:
+                raise ArgumentError(f"expected {name} from 1 to {2**31 - 1}, or None, found {value}")
+    return fields
 
 
 class Index:
-    """Rows that can be searched, exactly. Made by `vicinal.build` and `vicinal.open`; unchangeable, usable from any thread.
+    """Rows that can be searched, exactly or by a graph. Made by `vicinal.build` and `vicinal.open`; unchangeable, usable from any thread.
 
     >>> import numpy as np, vicinal
     >>> index = vicinal.build(np.eye(3, dtype="float32"), texts=["x", "y", "z"])
@@ -178,6 +194,12 @@ class Index:
         return tuple(bits for bits, flag in ((8, _lib.PLANES_8), (4, _lib.PLANES_4)) if planes & flag)
 
     @property
+    def graph(self) -> Optional[Graph]:
+        """What there is of a graph: degree, entries, repairs; None for an index that always searches exactly."""
+        info = self._info()
+        return Graph(info.degree, info.entries, info.repairs) if info.degree else None
+
+    @property
     def metadata(self) -> Any:
         """The JSON object kept with the index."""
         return json.loads(self._info().metadata)
@@ -197,18 +219,20 @@ class Index:
         return True
 
     def _facts(self) -> list[tuple[str, str]]:
-        memory, info = self.memory, self._info()
+        memory, info, graph = self.memory, self._info(), self.graph
         return [("rows", f"{self._rows:,}"), ("dim", f"{self._dim}"), ("dtype", self.dtype), ("metric", self.metric),
                 ("device", self.device), ("ids", "given" if info.has_ids else "row numbers"),
                 ("texts", "yes" if info.has_texts else "no"),
                 ("planes", ", ".join(f"{bits} bits" for bits in self.planes) or "none"),
+                ("graph", f"degree {graph.degree}, {graph.entries} entries, {graph.repairs} repairs" if graph else "none"),
                 ("memory", f"{(memory.host + memory.mapped + memory.device) / 1e6:,.1f} MB"), ("file", self._path or "none")]
 
     def __repr__(self) -> str:
         if self._handle is None:
             return "<vicinal.Index, closed>"
         facts = dict(self._facts())
-        more = (", texts" if facts["texts"] == "yes" else "") + (f", {facts['file']}" if self._path else "")
+        more = ((f", graph of {facts['graph'].split(',')[0]}" if facts["graph"] != "none" else "") + (", texts" if facts["texts"] == "yes" else "")
+                + (f", {facts['file']}" if self._path else ""))
         return (f"<vicinal.Index: {facts['rows']} rows of {facts['dim']} x {facts['dtype']}, {facts['metric']}, on {facts['device']}, "
                 f"{facts['memory']}{more}>")
 
@@ -221,29 +245,33 @@ class Index:
 
     # ---------------------------------------------------------------- searching
 
-    def search(self, queries: Any, k: int = 10, beam: None = None, filter: Any = None, out: Any = None, stream: Any = None,
-               path: Optional[str] = None, convert: bool = False) -> Hits:
-        """The k best rows for each query, exactly: best first, equal scores by the smaller id.
+    def search(self, queries: Any, k: int = 10, beam: Optional[int] = None, filter: Any = None, out: Any = None, stream: Any = None,
+               path: Optional[str] = None, convert: bool = False, parents: Optional[int] = None) -> Hits:
+        """The k best rows for each query: best first, equal scores by the smaller id; exactly, or by the index's graph.
 
         queries: shape (nq, dim), or (dim,) for one; NumPy or anything that shares its memory; float32, or exactly widened to
             it, or an integer index's own type. Others are refused, or with convert=True taken to the nearest float32.
             Tensors on the index's own GPU give hits there.
         k: from 1. Beyond the rows there are, ids are -1 and scores the worst.
-        filter: a `Filter`, or ids of rows that may answer.
+        beam: rows that a walk through the graph keeps in sight, from 1; None: 64; at least k are kept. More find more.
+        filter: a `Filter`, or ids of rows that may answer; they are searched exactly.
         out: (ids, scores) to write into, int64 and float32 of shape (nq, k), packed; scores may be None. Or earlier hits.
         stream: for queries on a GPU: 1, 2, a handle, or a stream object; None takes the caller's current one.
-        path: "scan", "select" or "certified"; the answer never depends on it.
-        beam: for approximate indexes, which this version does not have.
+        path: None: by the graph where there is one. "graph"; or exactly: "scan", "select" or "certified", whose answers are
+            the same bytes.
+        parents: rows of the graph that are expanded at once, 1 to 8; None: 1.
 
-        Raises DimensionError (both numbers), NotFiniteError (query and column), ElementTypeError, ArgumentError.
+        An index without a graph searches exactly, whatever the beam. A hit's score is exact either way, and `stats` says what
+        was done. Raises DimensionError (both numbers), NotFiniteError (query and column), ElementTypeError, ArgumentError,
+        UnsupportedError (path="graph" without one).
         """
-        if (type(queries) is np.ndarray and queries.dtype is FLOAT32 and type(k) is int
-                and beam is filter is out is stream is path is None):
+        if (type(queries) is np.ndarray and queries.dtype is FLOAT32 and type(k) is int and (beam is None or type(beam) is int)
+                and filter is None and out is None and stream is None and path is None and parents is None):
             try:
-                slots = self._slots[queries.shape, k]
+                slots = self._slots[queries.shape, k, beam]
                 slot = slots.pop()
             except (KeyError, IndexError):
-                return self._search(queries, k, filter, out, stream, path, convert)
+                return self._search(queries, k, _walk(path, beam, parents), filter, out, stream, convert, True)
             slot.query[...] = queries
             status = _lib.RAW_SEARCH(*slot.arguments)
             if status:
@@ -252,15 +280,16 @@ class Index:
             hits = Hits(slot.ids.copy(), slot.scores.copy(), self, slot.stats.raw)
             slots.append(slot)
             return hits
-        refuse_graph(beam=beam)
-        return self._search(queries, k, filter, out, stream, path, convert)
+        return self._search(queries, k, _walk(path, beam, parents), filter, out, stream, convert, False)
 
-    def _search(self, queries: Any, k: int, filter: Any, out: Any, stream: Any, path: Optional[str], convert: bool) -> Hits:
-        handle, k = self._live(), operator.index(k)
+    def _search(self, queries: Any, k: int, walk: dict[str, int], filter: Any, out: Any, stream: Any, convert: bool,
+                repeats: bool) -> Hits:
+        """A search through arguments made for it alone; `repeats`: the next one like it may run through a slot."""
+        handle, k = self._live(), int(operator.index(k))
         if not isinstance(queries, (np.ndarray, list, tuple)):
             place = _dlpack.device_of(queries)
             if place is not None and place[0] not in (_dlpack.CPU, _dlpack.CUDA_HOST):
-                return self._search_gpu(handle, queries, k, filter, out, stream, path)
+                return self._search_gpu(handle, queries, k, walk, filter, out, stream)
         if stream is not None:
             raise ArgumentError("expected no stream beside queries in host memory, found one")
         matrix, array, single = _arrays.queries_of(queries, self._dtype_code, convert)
@@ -270,20 +299,20 @@ class Index:
         ids, scores = _host_outputs(out, shape)
         hits = _lib.HitsArrays(ids.ctypes.data, None if scores is None else scores.ctypes.data, None, _lib.HOST)
         stats = _lib.SearchStats()
-        options, kept = self._options(handle, filter, path, stats)
+        options, kept = self._options(handle, filter, walk, stats)
         _lib.check(_lib.LIB.vic_index_search(handle.pointer, ctypes.byref(matrix), k, ctypes.byref(options), ctypes.byref(hits)))
-        if self._on_host and k <= SLOT_HITS and len(array) == 1 and matrix.dtype == _lib.F32:
-            self._keep_slot(handle, (self._dim,) if single else (1, self._dim), k)
+        if repeats and self._on_host and k <= SLOT_HITS and len(array) == 1 and matrix.dtype == _lib.F32:
+            self._keep_slot(handle, (self._dim,) if single else (1, self._dim), k, walk)
         del kept
         return Hits(ids, scores, self, bytes(stats))
 
-    def _keep_slot(self, handle: Handle, shape: tuple[int, ...], k: int) -> None:
+    def _keep_slot(self, handle: Handle, shape: tuple[int, ...], k: int, walk: dict[str, int]) -> None:
         """Prepares the next search like this one."""
         slots = self._slots  # before the handle: a close between the two leaves the slot in a table that nobody has
         if handle is self._handle:
             if len(slots) >= SLOT_KINDS:
                 slots.clear()
-            slots.setdefault((shape, k), []).append(_Slot(handle, shape, k))
+            slots.setdefault((shape, k, walk.get("beam")), []).append(_Slot(handle, shape, k, walk))
 
     def _ask(self, handle: Handle, matrix: _lib.Matrix, k: int) -> None:
         """Raises the library's refusal of a k before memory for its hits is asked of NumPy. Without arrays for the hits the
@@ -292,17 +321,14 @@ class Index:
         if k < 1 or status != _lib.ARGUMENT:
             _lib.check(status)
 
-    def _options(self, handle: Handle, filter: Any, path: Optional[str], stats: _lib.SearchStats) -> tuple[_lib.SearchOptions, Any]:
+    def _options(self, handle: Handle, filter: Any, walk: dict[str, int], stats: _lib.SearchStats) -> tuple[_lib.SearchOptions, Any]:
         """Options of a search, and what must live as long as it runs."""
-        if path is not None and path not in PATH_NUMBERS:
-            raise ArgumentError(f"expected path None, {', '.join(map(repr, PATH_NUMBERS))}, found {path!r}")
         if filter is not None and not isinstance(filter, Filter):
             filter = self.filter(filter)
-        options = _lib.SearchOptions(filter=None if filter is None else filter.pointer, path=PATH_NUMBERS[path] if path else 0,
-                                     stats=ctypes.addressof(stats))
+        options = _lib.SearchOptions(filter=None if filter is None else filter.pointer, stats=ctypes.addressof(stats), **walk)
         return options, (filter, stats)
 
-    def _search_gpu(self, handle: Handle, queries: Any, k: int, filter: Any, out: Any, stream: Any, path: Optional[str]) -> Hits:
+    def _search_gpu(self, handle: Handle, queries: Any, k: int, walk: dict[str, int], filter: Any, out: Any, stream: Any) -> Hits:
         """Queries on a GPU: enqueued on the stream, hits valid in its order."""
         device = handle.device
         if device.ordinal is None:  # before any capsule is made
@@ -320,7 +346,7 @@ class Index:
             scores, "scores", (2, 32), shape, number, device.name, device.ordinal)
         hits = _lib.HitsArrays(ids_address, scores_address, None, _lib.DEVICE)
         stats = _lib.SearchStats()
-        options, kept = self._options(handle, filter, path, stats)
+        options, kept = self._options(handle, filter, walk, stats)
         options.stream = number
         _lib.check(_lib.LIB.vic_index_search(handle.pointer, ctypes.byref(matrix), k, ctypes.byref(options), ctypes.byref(hits)))
         del kept, ids_kept, scores_kept
@@ -340,7 +366,7 @@ class Index:
         _arrays.refuse_device(queries, "queries")
         matrix, array, _ = _arrays.queries_of(queries, self._dtype_code, convert)
         offsets, stats = np.zeros(len(array) + 1, INT64), _lib.SearchStats()
-        options, kept = self._options(handle, filter, path, stats)
+        options, kept = self._options(handle, filter, _walk(path, None, None), stats)
         capacity = min(len(self), 1024) * len(array)
         while True:
             ids, scores = np.empty(capacity, INT64), np.empty(capacity, FLOAT32)

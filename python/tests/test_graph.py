@@ -1,0 +1,115 @@
+"""Graphs from Python: built, walked at any beam, saved, and held against the exact search of the same rows."""
+import pickle
+
+import numpy as np
+import pytest
+import vicinal
+from conftest import same
+
+SHAPE = {"seed": 5, "clusters": 40, "spread": 0.5}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return vicinal.generate("clusters", 5000, 24, **SHAPE)
+
+
+@pytest.fixture(scope="module")
+def queries():
+    return vicinal.generate("clusters", 60, 24, first=5000, **SHAPE)
+
+
+@pytest.fixture(scope="module")
+def index(rows):
+    return vicinal.build(rows, "l2", graph={"degree": 32}, device="cpu")
+
+
+def test_a_wider_beam_looks_at_more_rows_and_finds_more(index, rows, queries):
+    truth = vicinal.truth(rows, queries, 10, "l2")
+    narrow, wide = (index.search(queries, 10, beam=beam) for beam in (10, 200))
+    assert (narrow.stats.path, narrow.stats.beam, wide.stats.beam, wide.stats.parents) == ("graph", 10, 200, 1)
+    assert 0 < narrow.stats.hops < wide.stats.hops and narrow.stats.distances < wide.stats.distances < 60 * 5000
+    assert 0.5 < vicinal.recall(narrow, truth) <= vicinal.recall(wide, truth) and vicinal.recall(wide, truth) > 0.99
+
+
+def test_hits_of_a_walk_have_exact_scores_in_order(index, queries):
+    hits = index.search(queries, 20, beam=64)
+    assert index.score(queries, hits.ids).tobytes() == hits.scores.tobytes() and (np.diff(hits.scores) >= 0).all()
+    assert same(index.search(queries, 5, beam=64), (hits.ids[:, :5], hits.scores[:, :5]))
+
+
+def test_single_searches_at_different_beams_are_not_mixed_up(index, queries):
+    batches = {beam: index.search(queries, 10, beam=beam) for beam in (None, 10, 64, 150)}
+    assert same(batches[None], batches[64])
+    for _ in range(3):  # the first makes a prepared call, the others go through it
+        for j in range(20):
+            for beam, batch in batches.items():
+                one = index.search(queries[j], 10, beam=beam)
+                assert same(one, (batch.ids[j], batch.scores[j])) and one.stats.beam == (beam or 64)
+    assert index.search(queries[0], 10, beam=np.int32(64)).stats.beam == 64
+    assert index.search(queries, 10, beam=64, parents=4).stats.parents == 4
+
+
+def test_exact_paths_of_an_index_with_a_graph_give_the_bytes_of_one_without(index, rows, queries):
+    flat = vicinal.build(rows, "l2", device="cpu")
+    expected = flat.search(queries, 10)
+    for path in ("scan", "select", "certified"):
+        assert same(index.search(queries, 10, path=path), expected)
+    assert same(flat.search(queries, 10, beam=5), expected) and flat.graph is None
+    assert index.within(queries, 0.5).ids.tobytes() == flat.within(queries, 0.5).ids.tobytes()
+    with pytest.raises(vicinal.UnsupportedError, match="graph"):
+        flat.search(queries, path="graph")
+
+
+def test_a_filter_is_honoured_exactly(index, rows, queries):
+    allowed = np.arange(0, 5000, 7)
+    hits = index.search(queries, 10, filter=allowed)
+    assert hits.stats.fallback == "filter" and hits.stats.path != "graph"
+    assert same(hits, vicinal.build(rows, "l2").search(queries, 10, filter=allowed))
+
+
+def test_files_pickles_and_threads_keep_the_graph(index, rows, queries, tmp_path):
+    expected = index.search(queries, 10)
+    index.save(tmp_path / "two.vic")
+    vicinal.build(rows, "l2", graph={"degree": 32}, path=tmp_path / "one.vic", threads=1)
+    assert (tmp_path / "one.vic").read_bytes() == (tmp_path / "two.vic").read_bytes()
+    with vicinal.open(tmp_path / "one.vic", device="cpu") as opened:
+        assert opened.graph == index.graph._replace(repairs=0) and same(opened.search(queries, 10), expected)
+        assert same(pickle.loads(pickle.dumps(opened)).search(queries, 10), expected)
+    assert same(pickle.loads(pickle.dumps(index)).search(queries, 10), expected)
+
+
+def test_what_an_index_says_of_its_graph(index):
+    assert index.graph.degree == 32 and index.graph.entries >= 1 and index.graph.repairs >= 0
+    assert "graph of degree 32" in repr(index) and "degree 32, " in index._repr_html_()
+
+
+def test_few_rows_get_a_graph_only_by_force(rows):
+    assert vicinal.build(rows[:100], graph=True).graph is None
+    forced = vicinal.build(rows[:100], graph={"force": True, "degree": None, "alpha": 1.1, "beam": np.int64(50)})
+    assert forced.graph.degree == 64 and forced.search(rows[:100], 1).ids[:, 0].tolist() == list(range(100))
+    assert vicinal.build(rows, graph=False).graph is None
+
+
+@pytest.mark.parametrize("graph", [{"degree": 0}, {"degree": 513}, {"degree": 2**40}, {"beam": -1}, {"alpha": 0.5}, {"alpha": float("nan")}, {"alpha": 3},
+                                   {"dgree": 8}, 7, "graph", [("degree", 8)]])
+def test_EMP_04_a_graph_s_options_out_of_range_are_refused_by_name(rows, graph):
+    with pytest.raises(vicinal.ArgumentError, match="graph.*degree|graph's (beam|alpha)"):
+        vicinal.build(rows, graph=graph)
+
+
+def test_beams_that_cannot_be_are_refused(index, queries):
+    for words in ({"beam": 0}, {"beam": -3}, {"beam": 2**40}, {"parents": 0}, {"parents": 9}):
+        for asked in (queries, queries[0]):
+            with pytest.raises(vicinal.ArgumentError, match=next(iter(words))):
+                index.search(asked, **words)
+    for words in ({"beam": "64"}, {"beam": 64.0}, {"parents": 1.5}):
+        index.search(queries[0], beam=64)
+        with pytest.raises(TypeError):
+            index.search(queries[0], **words)
+    assert index.search(queries[0], beam=10**6).stats.fallback == "beam"
+
+
+def test_a_plan_counts_the_graph():
+    flat, graph = vicinal.plan(10**6, 384, dtype="f16"), vicinal.plan(10**6, 384, dtype="f16", graph={"degree": 32})
+    assert graph.file_bytes - flat.file_bytes > 10**6 * (32 * 4 + 384) and graph.host_bytes > flat.host_bytes
