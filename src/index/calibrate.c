@@ -5,10 +5,9 @@
  * something else, and the scans between them push the rows of the last turn out of the caches. */
 #include "index/calibration.h"
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "quant/quantizer.h"
-
-#include <time.h>
 
 enum {
     ROWS = 65536, /* of 1,536 bytes: 96 MiB, more than a core's share of any cache */
@@ -21,11 +20,8 @@ enum {
 };
 static const double seconds_most = 1.6; /* after which no other turn begins */
 
-static double now_s(void) {
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
+/* Since a reading of the clock. */
+static double seconds_since(int64_t start_ns) { return 1e-9 * (double)(now_ns() - start_ns); }
 
 struct bench {
     struct vic_device *device;
@@ -79,9 +75,9 @@ static enum vic_status ask(struct bench *bench, struct resident *resident, int64
     struct vic_matrix query = {(float *)bench->corpus.own_rows + row * DIM, 1, DIM, DIM * sizeof(float), VIC_F32, VIC_HOST};
     struct search_call call = {.queries = &query, .k = 1, .path = path, .plane = kind, .stats = &stats, .left_most = {1, 1}};
     struct vic_hits hits = {.ids = &id};
-    double start = now_s();
+    int64_t start_ns = now_ns();
     enum vic_status status = bench->device->host_ops->search(resident, &call, &hits);
-    double seconds = now_s() - start;
+    double seconds = seconds_since(start_ns);
     if (stats.fallbacks == 0 && seconds < *best) *best = seconds, *rescored = stats.rows_rescored;
     return status;
 }
@@ -91,9 +87,9 @@ static enum vic_status score_some(struct bench *bench, uint64_t turn) {
     struct vic_matrix query = {bench->corpus.own_rows, 1, DIM, DIM * sizeof(float), VIC_F32, VIC_HOST};
     struct search_call call = {.queries = &query, .k = SCORED, .stats = &stats};
     for (int64_t i = 0; i < SCORED; i++) bench->wanted[i] = philox_block(3, turn, (uint64_t)i).words[0] % ROWS;
-    double start = now_s();
+    int64_t start_ns = now_ns();
     enum vic_status status = bench->device->host_ops->score(bench->all, &call, bench->wanted, bench->scores);
-    double seconds = now_s() - start;
+    double seconds = seconds_since(start_ns);
     if (seconds < bench->score) bench->score = seconds;
     return status;
 }
@@ -137,18 +133,18 @@ static struct costs costs_of(const struct bench *bench) {
 enum vic_status calibration_measure(struct vic_device *device, double *seconds) {
     struct bench *bench = NULL;
     void *memory = NULL;
-    double start = now_s();
+    int64_t start_ns = now_ns();
     enum vic_status status = mem_alloc(&device->host, sizeof *bench, "measuring", &memory);
     if (status != VIC_OK) return status;
     bench = memory;
     *bench = (struct bench){.scan = 1e9, .plane = {1e9, 1e9}, .few_plane = 1e9, .score = 1e9};
     TRY(bench_open(device, bench));
-    for (int64_t turn = 0; turn < TURNS_MOST && (turn < TURNS_LEAST || now_s() - start < seconds_most); turn++)
+    for (int64_t turn = 0; turn < TURNS_MOST && (turn < TURNS_LEAST || seconds_since(start_ns) < seconds_most); turn++)
         TRY(bench_turn(bench, turn));
     device->costs = costs_of(bench);
 done:
     bench_close(bench);
     mem_free(&device->host, bench, sizeof *bench);
-    *seconds = now_s() - start;
+    *seconds = seconds_since(start_ns);
     return status;
 }
