@@ -5,16 +5,21 @@
  * wider than the stack holds, ranges, scores - goes to the exact index that is there anyway. */
 #include "index/index.h"
 
+#include "base/options.h"
+
 #include <pthread.h>
 
 enum { BEAM_DEFAULT = 64 };
 
 enum vic_status graph_options_take(const struct vic_graph_options *given, struct graph_options *options) {
+    struct vic_graph_options wish;
+    enum vic_status status = options_take(&wish, sizeof wish, given, "vic_graph_options");
+    if (status != VIC_OK) return status;
     *options = (struct graph_options){
-        .degree = given->degree ? given->degree : 64,
-        .beam = given->beam ? given->beam : 100,
-        .alpha = given->alpha != 0 ? given->alpha : 1.2f,
-        .force = given->force != 0,
+        .degree = wish.degree ? wish.degree : 64,
+        .beam = wish.beam ? wish.beam : 100,
+        .alpha = wish.alpha != 0 ? wish.alpha : 1.2f,
+        .force = wish.force != 0,
     };
     if (options->degree < 1 || options->degree > GRAPH_DEGREE_MAX)
         return status_fail(VIC_ARGUMENT, "expected a graph's degree from 1 to %d, found %lld", GRAPH_DEGREE_MAX,

@@ -43,7 +43,11 @@ struct builder {
 };
 
 static int64_t slots_room(int64_t degree) { return degree + (3 * degree + 9) / 10; }
-static int64_t batch_rows_most(int64_t n) { return n / BATCHES_LEAST > 1 ? n / BATCHES_LEAST : 1; }
+/* A batch's edges are counted in 32 bits. */
+static int64_t batch_rows_most(int64_t n, int64_t degree) {
+    int64_t most = n / BATCHES_LEAST > 1 ? n / BATCHES_LEAST : 1;
+    return most < UINT32_MAX / degree ? most : UINT32_MAX / degree;
+}
 
 uint64_t graph_bytes(int64_t n, const struct graph_options *options) {
     return (uint64_t)n * ((uint64_t)options->degree * sizeof(uint32_t) + sizeof(struct point_term)) +
@@ -52,7 +56,8 @@ uint64_t graph_bytes(int64_t n, const struct graph_options *options) {
 
 /* What builder_open takes, and the mean and the repair, each of which is there for a while. */
 uint64_t graph_build_bytes(int64_t n, const struct graph_options *options) {
-    uint64_t rows = (uint64_t)n, batch = (uint64_t)batch_rows_most(n), edges = batch * (uint64_t)options->degree;
+    uint64_t rows = (uint64_t)n, batch = (uint64_t)batch_rows_most(n, options->degree),
+             edges = batch * (uint64_t)options->degree;
     uint64_t growing = rows * (uint64_t)slots_room(options->degree) * sizeof(uint32_t);
     uint64_t builder = growing + (2 * rows + 1) * sizeof(uint32_t) + edges * 2 * sizeof(uint64_t) + batch * sizeof(int32_t);
     return builder + DIM_MAX * sizeof(double) + graph_repair_bytes(n);
@@ -331,7 +336,7 @@ enum vic_status graph_build(struct vic_device *device, const struct corpus *corp
     struct builder builder = {.pool = device->host_ops->pool(device->host_backend),
                               .mem = &device->host,
                               .options = options,
-                              .batch_most = batch_rows_most(rows->n)};
+                              .batch_most = batch_rows_most(rows->n, options->degree)};
     enum vic_status status = VIC_OK;
     *graph = (struct graph){.mem = &device->host, .n = rows->n, .degree = options->degree};
     builder.graph.degree = slots_room(options->degree);
