@@ -15,9 +15,18 @@
 #include <cmocka.h>
 
 static const int64_t row_counts[] = {1, 2, 3, 4, 5, 10, 63, 64, 65, 255, 256, 257, 1000};
-static const int64_t dims[] = {1, 2, 3, 7, 17, 97, 128, 384};
-static const int32_t degrees[] = {1, 2, 31, 32, 33, 64, 128, 512};
+static const int64_t dims[] = {1, 2, 3, 7, 17, 97, 100, 127, 128, 960, 1008, 1536, 4097};
+static const int32_t degrees[] = {1, 2, 31, 32, 33, 64, 96, 128, 512};
 #define PICK(random, array) array[random_below(random, (int64_t)(sizeof(array) / sizeof *(array)))]
+
+/* Of every `each` rows one is a copy of an earlier one; 0: none, 1: all are one row. */
+static void rows_fill(struct random *random, struct data *data, int64_t each) {
+    size_t row_bytes = (size_t)data->dim * vic_dtype_bytes(data->dtype);
+    char *rows = data->rows = take((size_t)data->n * row_bytes);
+    random_fill(random, random_below(random, 4) ? VALUES_UNIT : VALUES_SMALL_INT, data->dtype, data->n * data->dim, rows);
+    for (int64_t i = 1; each && i < data->n; i += each)
+        memcpy(rows + (size_t)i * row_bytes, rows + (size_t)(each == 1 ? 0 : random_below(random, i)) * row_bytes, row_bytes);
+}
 
 /* Rows of any type, a part of them copies. */
 static struct data data_draw(struct random *random) {
@@ -25,13 +34,7 @@ static struct data data_draw(struct random *random) {
                         .dim = PICK(random, dims),
                         .dtype = (enum vic_dtype)(VIC_F32 + random_below(random, 5)),
                         .metric = (enum vic_metric)(VIC_DOT + random_below(random, 3))};
-    size_t row_bytes = (size_t)data.dim * vic_dtype_bytes(data.dtype);
-    char *rows = take((size_t)data.n * row_bytes);
-    random_fill(random, random_below(random, 4) ? VALUES_UNIT : VALUES_SMALL_INT, data.dtype, data.n * data.dim, rows);
-    if (random_below(random, 2))
-        for (int64_t i = 1; i < data.n; i += 2)
-            memcpy(rows + (size_t)i * row_bytes, rows + (size_t)random_below(random, i) * row_bytes, row_bytes);
-    data.rows = rows;
+    rows_fill(random, &data, random_below(random, 2) ? 2 : 0);
     return data;
 }
 
@@ -186,10 +189,49 @@ static void opened_graphs_answer_and_save_as_built_ones(void **state) {
     test_done();
 }
 
+/* Every count, dimension and degree there is above, with each kind of copies: the same file from 1, 2, 3 and 16 threads and
+ * from every table of kernels, and every row is reached. */
+static void every_size_dimension_and_degree_builds_one_file(void **state) {
+    (void)state;
+    static const int64_t copies[] = {0, 4, 2, 1}; /* none, a quarter, half, all */
+    static const int32_t threads[] = {1, 2, 3, 16};
+    enum { COUNTS = sizeof row_counts / sizeof *row_counts, DIMS = sizeof dims / sizeof *dims };
+    enum { DEGREES = sizeof degrees / sizeof *degrees, ROUNDS = 52 }; /* a multiple of 13, 13 and 4, and above 9 */
+    struct random random = test_random(74);
+    for (int round = 0; round < ROUNDS; round++) {
+        struct data data = {.n = row_counts[(round * 5 + round / COUNTS) % COUNTS],
+                            .dim = dims[round % DIMS],
+                            .dtype = (enum vic_dtype)(VIC_F32 + round % 5),
+                            .metric = (enum vic_metric)(VIC_DOT + round % 3)};
+        int32_t degree = degrees[round % DEGREES];
+        rows_fill(&random, &data, copies[round % 4]);
+        struct blob first = {NULL, 0};
+        const char *const *tables = kernels_here();
+        for (int t = 0; tables[t] || t < 4; t++) {
+            const char *table = tables[t] ? tables[t] : NULL;
+            test_says("round %d: n %d, dim %d, type %d, metric %d, degree %d, %s, %d threads", round, (int)data.n,
+                      (int)data.dim, (int)data.dtype, (int)data.metric, degree, table ? table : "best", threads[t % 4]);
+            struct vic_device *device = device_with(table, threads[t % 4]);
+            struct vic_index *index = graph_of(device, &data, degree, 20);
+            struct blob blob = saved(index, "one");
+            if (t == 0) first = blob;
+            assert_int_equal(blob.size, first.size);
+            assert_memory_equal(blob.bytes, first.bytes, first.size);
+            if (t > 0) blob_free(&blob);
+            vic_index_free(index);
+            vic_device_free(device);
+        }
+        blob_free(&first);
+        free(data.rows);
+    }
+    test_done();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(answers_are_scored_ordered_and_the_same_from_every_processor, test_tell),
         cmocka_unit_test_teardown(a_beam_of_all_rows_is_exact, test_tell),
+        cmocka_unit_test_teardown(every_size_dimension_and_degree_builds_one_file, test_tell),
         cmocka_unit_test_teardown(opened_graphs_answer_and_save_as_built_ones, test_tell),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
