@@ -212,11 +212,11 @@ struct vic_section_info {
 
 struct vic_file_info {
     size_t size;            /* set by the caller */
-    char format[24];        /* "vicinal", "fvecs", "npy", "bin", "hdf5", "truth", "ivecs", "text", "unknown" */
+    char format[24];        /* "vicinal", "fvecs", "npy", "bin", "hdf5", "truth", "diskann-disk", "text", "unknown" ... */
     char element[16];       /* the element type as the file has it: "f32", "f64", "i32" ... */
     char note[256];         /* one sentence for a person; for a wrong file, what it looks like */
     enum vic_dtype dtype;   /* the type that a reader would give; 0 when it is none of ours */
-    enum vic_metric metric; /* our indexes and HDF5 only; 0 otherwise */
+    enum vic_metric metric; /* where the file says one; 0 otherwise */
     int64_t rows, dim;
     uint64_t bytes;
     int32_t version, section_count; /* our container: format version and sections; 0 otherwise */

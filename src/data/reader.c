@@ -66,9 +66,10 @@ static const struct reader_format container_format = {
     .name = "vicinal", .holds = HOLDS_NOTHING, .probe = container_probe, .open = container_open};
 
 /* Signatures first; where two fit equally well the earlier one is taken. */
-static const struct reader_format *const formats[] = {&container_format, &npy_format,   &hdf5_format,
-                                                      &fvecs_format,     &bvecs_format, &ivecs_format,
-                                                      &truth_format,     &bin_format,   &text_format};
+static const struct reader_format *const formats[] = {
+    &container_format, &npy_format,          &hdf5_format,          &fvecs_format,          &bvecs_format,
+    &ivecs_format,     &diskann_disk_format, &diskann_graph_format, &diskann_pivots_format, &diskann_codes_format,
+    &truth_format,     &bin_format,          &text_format};
 enum { FORMATS = sizeof formats / sizeof *formats };
 
 /* ---- choosing */
@@ -122,7 +123,7 @@ static enum vic_status format_choose(struct vic_reader *reader, const char *forc
     enum fit fit;
     reader->format = format_named(&reader->source, ending, wanted);
     if (forced && !reader->format) {
-        char names[128] = "";
+        char names[192] = "";
         for (int i = 0; i < FORMATS; i++)
             (void)snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "", formats[i]->name);
         return status_fail(VIC_ARGUMENT, "expected options.format to be one of %s, found \"%.40s\"", names, forced);
@@ -378,6 +379,7 @@ static enum vic_status info_make(const char *path, struct vic_file_info *info) {
     if (verdict == VIC_OK) verdict = reader_settle(reader, 0);
     if (reader) {
         info_fill(info, reader->format, &reader->layout, &source, reader->dtype);
+        if (verdict == VIC_OK && reader->format->describe) reader->format->describe(reader, info->note, sizeof info->note);
     } else {
         const struct reader_format *looks = format_best(&source, NULL, 0, &layout, &fit);
         const struct reader_format *named = format_named(&source, source.ending, 0);

@@ -69,6 +69,8 @@ struct reader_format {
     /* Rows [first, first + count), which lie within the layout, one every stride_bytes. */
     enum vic_status (*read)(struct vic_reader *reader, int64_t first, int64_t count, char *out, int64_t stride_bytes);
     void (*close)(struct vic_reader *reader); /* NULL: nothing to do; also called after a failed open */
+    /* What else a person may want to know of an opened file, one sentence; NULL: nothing. */
+    void (*describe)(const struct vic_reader *reader, char *note, size_t capacity);
 };
 
 struct vic_reader {
@@ -85,7 +87,7 @@ struct vic_reader {
 };
 
 extern const struct reader_format fvecs_format, bvecs_format, ivecs_format, bin_format, npy_format, hdf5_format, truth_format,
-    text_format;
+    text_format, diskann_graph_format, diskann_disk_format, diskann_pivots_format, diskann_codes_format;
 
 /* Opens for vectors or for ids, without settling on a type. Free with vic_reader_close. */
 enum vic_status reader_begin(const char *path, const struct vic_reader_options *options, int wanted,

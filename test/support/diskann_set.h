@@ -1,0 +1,37 @@
+/* Files as DiskANN writes them, of any shape and generation, made by the numbers of docs/diskann.md and not by the library's
+ * own structs. Node i's neighbours are i + 1, i + 2 ... (modulo the nodes), so that a ring leads everywhere. */
+#ifndef TEST_DISKANN_SET_H
+#define TEST_DISKANN_SET_H
+
+#include "support/scratch.h"
+#include "vicinal.h"
+
+enum header_form { HEADER_CPP, HEADER_2021, HEADER_RUST };
+
+struct diskann_sample {
+    int64_t n, dim; /* n: frozen nodes included */
+    enum vic_dtype dtype;
+    uint32_t room; /* neighbours that the header has room for */
+    uint32_t most; /* that node 0 has, others have fewer; 0: room */
+    uint32_t start, frozen;
+    enum header_form form;
+    uint32_t reorder_dim;  /* disk, C++: nodes hold codes, float32 vectors of this dim lie behind; 0: not so */
+    uint32_t extra_bytes;  /* disk, Rust: at a node's end */
+    uint32_t sector_bytes; /* disk, Rust; 0: 4096 */
+};
+
+/* Value (i, j) of the rows, exact in every type; and the packed rows, to be freed. */
+void *diskann_rows(const struct diskann_sample *sample);
+uint32_t diskann_count(const struct diskann_sample *sample, int64_t node);
+uint32_t diskann_neighbour(const struct diskann_sample *sample, int64_t node, uint32_t slot);
+
+struct blob diskann_graph_blob(const struct diskann_sample *sample);
+struct blob diskann_data_blob(const struct diskann_sample *sample);
+struct blob diskann_disk_blob(const struct diskann_sample *sample);
+/* Where a node begins in the disk index, by the formula of docs/diskann.md. */
+size_t diskann_node_at(const struct diskann_sample *sample, int64_t node);
+/* PREFIX and PREFIX.data, or PREFIX_disk.index, in the scratch folder; the path to open. */
+const char *diskann_memory_write(const struct diskann_sample *sample, const char *prefix);
+const char *diskann_disk_write(const struct diskann_sample *sample, const char *prefix);
+
+#endif
