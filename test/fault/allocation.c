@@ -29,7 +29,7 @@ struct world {
     int64_t ids[N];
     char texts[N];
     int64_t offsets[N + 1];
-    char folder[64], index_path[96], other_path[96], matrix_path[96];
+    char folder[64], index_path[96], other_path[96], matrix_path[96], graph_path[96];
     int64_t expected_ids[NQ * K];
     float expected_scores[NQ * K];
 };
@@ -89,13 +89,30 @@ static enum vic_status build_into_file(struct world *world) {
     return status;
 }
 
-static enum vic_status open_file(struct world *world) {
+static enum vic_status open_path(struct world *world, const char *path) {
     struct vic_open_options options = {.size = sizeof options, .check = 1};
     struct vic_index *index = NULL;
-    enum vic_status status = vic_index_open(world->device, world->index_path, &options, &index);
+    enum vic_status status = vic_index_open(world->device, path, &options, &index);
     vic_index_free(index);
     return status;
 }
+static enum vic_status open_file(struct world *world) { return open_path(world, world->index_path); }
+
+/* A graph over the same rows as whole numbers, whose codes are made in memory, into the file of graphs. */
+static enum vic_status build_graph(struct world *world) {
+    const struct vic_graph_options graph = {.size = sizeof graph, .degree = 6, .beam = 8, .force = 1};
+    const struct vic_build_options options = {
+        .size = sizeof options, .metric = VIC_L2, .dtype = VIC_I8, .graph = &graph, .path = world->graph_path};
+    struct vic_matrix rows = world_rows(world);
+    float whole[N * DIM];
+    for (int64_t i = 0; i < N * DIM; i++) whole[i] = (float)(int)(world->rows[i] * 100);
+    rows.data = whole;
+    struct vic_index *index = NULL;
+    enum vic_status status = vic_index_build(world->device, &rows, &options, &index);
+    vic_index_free(index);
+    return status;
+}
+static enum vic_status open_graph(struct world *world) { return open_path(world, world->graph_path); }
 
 /* What was saved without an error must be whole: opening it is part of the operation. */
 static enum vic_status save(struct world *world) {
@@ -150,7 +167,9 @@ static const struct operation operations[] = {
     {"vic_device_open", open_device, true, 2},
     {"vic_index_build", build, true, 1},
     {"vic_index_build_file", build_into_file, true, 1},
+    {"vic_index_build with a graph", build_graph, true, 0},
     {"vic_index_open", open_file, true, 0},
+    {"vic_index_open of a graph", open_graph, true, 0},
     {"vic_index_save", save, true, 0},
     {"vic_index_check", check, false, 0},
     {"vic_filter_create", make_filter, true, 0},
@@ -189,6 +208,7 @@ static int world_make(void **state) {
     assert_non_null(mkdtemp(world->folder));
     (void)snprintf(world->index_path, sizeof world->index_path, "%s/index.vic", world->folder);
     (void)snprintf(world->other_path, sizeof world->other_path, "%s/other", world->folder);
+    (void)snprintf(world->graph_path, sizeof world->graph_path, "%s/graph.vic", world->folder);
     (void)snprintf(world->matrix_path, sizeof world->matrix_path, "%s/rows.fbin", world->folder);
 
     struct vic_device_options options = {.size = sizeof options, .name = "cpu", .threads = 2};
@@ -200,6 +220,7 @@ static int world_make(void **state) {
     must(vic_index_build(world->device, &rows, &build_options, &world->index));
     must(vic_index_save(world->index, world->index_path, NULL));
     must(vic_matrix_write(world->matrix_path, &rows, NULL));
+    must(build_graph(world));
     search(world, world->expected_ids, world->expected_scores);
     *state = world;
     return 0;
@@ -214,6 +235,7 @@ static int world_free(void **state) {
     assert_int_equal(world->counting.misaligned, 0);
     (void)unlink(world->index_path);
     (void)unlink(world->matrix_path);
+    (void)unlink(world->graph_path);
     assert_int_equal(rmdir(world->folder), 0); /* nothing else was left in it */
     free(world);
     return 0;

@@ -53,6 +53,9 @@ static const struct sample large_sample = {20000, 32, VIC_F32, VIC_COSINE, true,
 /* Rows fit, what follows them does not. */
 static const struct sample late_sample = {6000, 32, VIC_F32, VIC_COSINE, true, true, NULL, 3, 0};
 
+/* Rows and codes fit, the graph does not. */
+static const struct sample graph_sample = {4000, 32, VIC_F32, VIC_COSINE, true, true, NULL, 4, SAMPLE_GRAPH};
+
 static struct blob good_index(void) {
     scratch_clear();
     vic_index_free(sample_build(device, &small_sample, scratch_path("index")));
@@ -62,8 +65,8 @@ static struct blob good_index(void) {
 static void SAV_01_a_full_file_system_leaves_the_old_file_and_no_temporary(void **state) {
     (void)state;
     need_mount();
-    const struct sample *const samples[] = {&large_sample, &late_sample};
-    for (size_t i = 0; i < 2; i++) {
+    const struct sample *const samples[] = {&large_sample, &late_sample, &graph_sample};
+    for (size_t i = 0; i < 3; i++) {
         struct blob blob = good_index();
         struct vic_index *index = sample_build(device, samples[i], NULL);
         assert_int_equal(vic_index_save(index, scratch_path("index"), NULL), VIC_NO_SPACE);
@@ -78,13 +81,16 @@ static void SAV_01_a_full_file_system_leaves_the_old_file_and_no_temporary(void 
 static void a_build_into_a_full_file_system_leaves_the_old_file(void **state) {
     (void)state;
     need_mount();
-    struct blob blob = good_index();
-    struct vic_index *index = NULL;
-    assert_int_equal(sample_try_build(device, &large_sample, scratch_path("index"), &index), VIC_NO_SPACE);
-    assert_null(index);
-    assert_true(blob_equals_file(&blob, scratch_path("index")));
-    assert_int_equal(scratch_count(), 1);
-    blob_free(&blob);
+    const struct sample *const samples[] = {&large_sample, &graph_sample};
+    for (size_t i = 0; i < 2; i++) {
+        struct blob blob = good_index();
+        struct vic_index *index = NULL;
+        assert_int_equal(sample_try_build(device, samples[i], scratch_path("index"), &index), VIC_NO_SPACE);
+        assert_null(index);
+        assert_true(blob_equals_file(&blob, scratch_path("index")));
+        assert_int_equal(scratch_count(), 1);
+        blob_free(&blob);
+    }
 }
 
 /* Filled up by others until nothing is left, a new file cannot even have its page. */

@@ -28,6 +28,7 @@ static const struct sample samples[] = {
     {20, 3, VIC_F32, VIC_COSINE, true, true, "{\"a\":1}", 3, 0},
     {20, 5, VIC_U8, VIC_L2, false, false, NULL, 4, 0},
     {5, 3, VIC_F32, VIC_L2, false, false, NULL, 5, VIC_PLANES_8 | VIC_PLANES_4},
+    {18, 3, VIC_F32, VIC_DOT, false, false, NULL, 6, SAMPLE_GRAPH},
 };
 
 static void FMT_04_every_prefix_is_refused(void **state) {
@@ -123,6 +124,7 @@ static void every_flip_with_right_sums_stays_within_bounds(void **state) {
     (void)state;
     sealed_flips(&samples[0]);
     sealed_flips(&samples[2]);
+    sealed_flips(&samples[3]);
 }
 
 int main(void) {

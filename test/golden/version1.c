@@ -30,6 +30,8 @@ static const struct golden {
     {"i8-l2", {12, 33, VIC_I8, VIC_L2, false, false, "{\"n\":12345678901234567}", 16, 0}},
     {"u8-cosine", {12, 9, VIC_U8, VIC_COSINE, true, false, NULL, 17, 0}},
     {"f32-planes", {12, 70, VIC_F32, VIC_L2, true, false, NULL, 19, VIC_PLANES_8 | VIC_PLANES_4}},
+    {"f32-graph", {60, 9, VIC_F32, VIC_L2, true, false, NULL, 20, SAMPLE_GRAPH}},
+    {"u8-graph", {60, 5, VIC_U8, VIC_DOT, false, false, NULL, 21, SAMPLE_GRAPH}},
     {"empty", {0, 4, VIC_F32, VIC_COSINE, false, true, NULL, 18, 0}},
 };
 enum { GOLDENS = sizeof goldens / sizeof *goldens, QUERIES = 4, K = 8 };
@@ -47,14 +49,14 @@ static void queries_make(float *queries, int64_t dim) {
     for (int64_t i = 0; i < QUERIES * dim; i++) queries[i] = (float)((i * 37 + i / dim * 11) % 17 - 8) / 8.0f;
 }
 
-static void hits_print(const struct vic_index *index, int64_t dim, FILE *out) {
+static void hits_print(const struct vic_index *index, int64_t dim, const struct vic_search_options *options, FILE *out) {
     float *queries = take((size_t)(QUERIES * dim) * sizeof *queries), scores[QUERIES * K];
     int64_t ids[QUERIES * K];
     int32_t counts[QUERIES];
     queries_make(queries, dim);
     struct vic_matrix matrix = matrix_of(queries, QUERIES, dim, VIC_F32);
     struct vic_hits hits = {.ids = ids, .scores = scores, .counts = counts};
-    must(vic_index_search(index, &matrix, K, NULL, &hits));
+    must(vic_index_search(index, &matrix, K, options, &hits));
     for (int q = 0; q < QUERIES; q++) {
         (void)fprintf(out, "query %d: %d hits", q, counts[q]);
         for (int i = 0; i < K; i++) {
@@ -65,6 +67,18 @@ static void hits_print(const struct vic_index *index, int64_t dim, FILE *out) {
         (void)fprintf(out, "\n");
     }
     free(queries);
+}
+
+/* Walks too short to find everything, whose hits are therefore the graph's and not the rows' alone. */
+static void walks_print(const struct vic_index *index, int64_t dim, FILE *out) {
+    static const int32_t shapes[][2] = {{8, 1}, {8, 3}, {16, 2}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct vic_search_stats stats = {.size = sizeof stats};
+        const struct vic_search_options options = {
+            .size = sizeof options, .path = VIC_PATH_GRAPH, .beam = shapes[i][0], .parents = shapes[i][1], .stats = &stats};
+        hits_print(index, dim, &options, out);
+        (void)fprintf(out, "beam %d, parents %d: %" PRId64 " hops\n", stats.beam, stats.parents, stats.hops);
+    }
 }
 
 /* All that an index says of itself, as text. */
@@ -86,7 +100,8 @@ static void index_print(const struct vic_index *index, FILE *out) {
         (void)fprintf(out, "\n");
     }
     free(vector);
-    hits_print(index, info.dim, out);
+    hits_print(index, info.dim, NULL, out);
+    if (info.degree) walks_print(index, info.dim, out);
 }
 
 static char *index_text(const struct vic_index *index) {

@@ -13,8 +13,9 @@ struct sample {
     bool ids, texts;      /* ids: 3, 10, 17 ... given in falling order; texts: of 0 to 4 bytes */
     const char *metadata; /* NULL: none */
     uint64_t seed;
-    int32_t planes; /* enum vic_planes; 0: as the library likes */
+    int32_t planes; /* enum vic_planes; 0: as the library likes; and SAMPLE_GRAPH, for a graph over it */
 };
+enum { SAMPLE_GRAPH = 1 << 16, SAMPLE_DEGREE = 5 };
 
 /* Builds it, into a file when path is not NULL. Same sample, same index. */
 enum vic_status sample_try_build(struct vic_device *device, const struct sample *sample, const char *path,
