@@ -1,6 +1,6 @@
 /* One hash over what the library answers: fixed rows and queries, every type and metric, one query and many, few hits and
- * all of them, ids and score bits. Compiled at every optimisation level by every compiler (test/tree/hash.sh), it must
- * print the same line, since equal bits are the promise.
+ * all of them, ids and score bits; and one over graphs: the bytes of their files and what short walks find. Compiled at every
+ * optimisation level by every compiler (test/tree/hash.sh), it must print the same line, since equal bits are the promise.
  *
  * The data are small whole numbers over powers of two and a few extremes, made by integer arithmetic, so that no compiler
  * and no C library can give other inputs. */
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -56,7 +57,37 @@ static void search(XXH3_state_t *hash, const struct vic_index *index, const stru
     XXH3_64bits_update(hash, scores, (size_t)(asked->rows * k) * sizeof *scores);
 }
 
-static void answer(XXH3_state_t *hash, struct vic_device *device, struct shape shape, enum vic_metric metric) {
+static void file_hash(XXH3_state_t *hash, const char *path) {
+    static unsigned char bytes[65536];
+    FILE *file = fopen(path, "rb");
+    size_t count = 0;
+    if (!file) exit(1);
+    while ((count = fread(bytes, 1, sizeof bytes, file)) > 0) XXH3_64bits_update(hash, bytes, count);
+    (void)fclose(file);
+}
+
+/* A graph over the rows as they are now, and walks that do not find everything. */
+static void graph(XXH3_state_t *hash, struct vic_device *device, const struct vic_matrix *given, struct shape shape,
+                  enum vic_metric metric, const char *path) {
+    const struct vic_graph_options form = {.size = sizeof form, .degree = 9, .beam = 16, .force = 1};
+    const struct vic_build_options options = {
+        .size = sizeof options, .metric = metric, .dtype = shape.dtype, .graph = &form, .path = path};
+    struct vic_index *index = NULL;
+    must(vic_index_build(device, given, &options, &index));
+    file_hash(hash, path);
+    struct vic_matrix asked = {.data = queries, .rows = QUERIES, .dim = shape.dim};
+    struct vic_hits hits = {.ids = ids, .scores = scores};
+    for (int32_t parents = 1; parents <= 3; parents += 2) {
+        const struct vic_search_options walk = {.size = sizeof walk, .beam = 12, .parents = parents};
+        must(vic_index_search(index, &asked, 10, &walk, &hits));
+        XXH3_64bits_update(hash, ids, (size_t)QUERIES * 10 * sizeof *ids);
+        XXH3_64bits_update(hash, scores, (size_t)QUERIES * 10 * sizeof *scores);
+    }
+    vic_index_free(index);
+}
+
+static void answer(XXH3_state_t *hash, XXH3_state_t *graphs, struct vic_device *device, struct shape shape,
+                   enum vic_metric metric, const char *path) {
     fill(rows, ROWS * shape.dim, shape.dtype);
     fill(queries, QUERIES * shape.dim, shape.dtype);
     memset(rows + 5 * shape.dim, 0, (size_t)shape.dim * sizeof *rows);                       /* no direction */
@@ -79,6 +110,7 @@ static void answer(XXH3_state_t *hash, struct vic_device *device, struct shape s
         search(hash, index, &asked, 33);
     }
     vic_index_free(index);
+    graph(graphs, device, &given, shape, metric, path);
 }
 
 int main(void) {
@@ -87,13 +119,21 @@ int main(void) {
     enum vic_status status = vic_device_open(&options, &device);
     if (status == VIC_UNAVAILABLE) return 77; /* VICINAL_KERNELS names kernels that this processor cannot run */
     must(status);
-    XXH3_state_t *hash = XXH3_createState();
-    if (!hash) return 1;
+    char path[] = "/tmp/vicinal-hash-XXXXXX";
+    int file = mkstemp(path);
+    XXH3_state_t *hash = XXH3_createState(), *graphs = XXH3_createState();
+    if (file < 0 || !hash || !graphs) return 1;
     (void)XXH3_64bits_reset(hash);
+    (void)XXH3_64bits_reset(graphs);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++) answer(hash, device, shapes[i], metric);
-    (void)printf("%016llx\n", (unsigned long long)XXH3_64bits_digest(hash));
+        for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++)
+            answer(hash, graphs, device, shapes[i], metric, path);
+    (void)printf("%016llx %016llx\n", (unsigned long long)XXH3_64bits_digest(hash),
+                 (unsigned long long)XXH3_64bits_digest(graphs));
     (void)XXH3_freeState(hash);
+    (void)XXH3_freeState(graphs);
+    (void)close(file);
+    (void)unlink(path);
     vic_device_free(device);
     return 0;
 }
