@@ -100,6 +100,11 @@ const char *path_name(enum vic_path path) {
     return "?";
 }
 
+const char *codes_name(enum vic_codes codes) {
+    static const char *const names[] = {"auto", "rows", "8", "4"};
+    return codes < sizeof names / sizeof *names ? names[codes] : "?";
+}
+
 /* ---- percentiles */
 
 static int compare_doubles(const void *a, const void *b) {

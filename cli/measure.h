@@ -13,6 +13,8 @@ bool threads_run(int threads, int64_t total, void (*work)(void *context, int64_t
 double plain_read_gbps(int threads, uint64_t bytes);
 /* "scan", "certified" ...; "?" for other numbers. */
 const char *path_name(enum vic_path path);
+/* "rows", "8" ...: as options spell it. */
+const char *codes_name(enum vic_codes codes);
 void sort_doubles(double *values, int64_t count);
 /* The value that `share` of the sorted ones do not exceed; 0 for none. */
 double percentile(const double *sorted, int64_t count, double share);

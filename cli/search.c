@@ -19,7 +19,7 @@ struct search_args {
     const char *output, *query_texts, *answers, *filter_ids, *exclude_ids;
     int64_t show, beam, parents;
     double within;
-    int texts, stats, path, color, format;
+    int texts, stats, path, codes, color, format;
 };
 
 static const struct option_row search_rows[] = {
@@ -45,6 +45,8 @@ static const struct option_row search_rows[] = {
     {"beam", 0, OPTION_INT, "N", 0, INT32_MAX, offsetof(struct search_args, beam), OPTIONAL,
      "graph: rows kept in sight; more of them find more (64)"},
     {"parents", 0, OPTION_INT, "N", 0, 8, offsetof(struct search_args, parents), OPTIONAL, "graph: rows expanded at once (1)"},
+    {"codes", 0, OPTION_CHOICE, "auto|rows|8|4", 0, 0, offsetof(struct search_args, codes), OPTIONAL,
+     "graph: what walks look at, the rows themselves or codes of 8 or 4 bits (8)"},
     {"format", 0, OPTION_CHOICE, "auto|table|json", 0, 0, offsetof(struct search_args, format), OPTIONAL,
      "auto: a table on a terminal, else JSON lines"},
     {"color", 0, OPTION_CHOICE, "auto|always|never", 0, 0, offsetof(struct search_args, color), OPTIONAL,
@@ -205,6 +207,7 @@ static void stats_add(struct vic_search_stats *sum, const struct vic_search_stat
     sum->hops += one->hops;
     sum->distances += one->distances;
     sum->beam = one->beam;
+    sum->codes = one->codes;
 }
 
 static bool block_search(struct search_job *job, int64_t first, int64_t count) {
@@ -214,7 +217,8 @@ static bool block_search(struct search_job *job, int64_t first, int64_t count) {
                                                .path = (enum vic_path)job->args->path,
                                                .stats = &stats,
                                                .beam = (int32_t)job->args->beam,
-                                               .parents = (int32_t)job->args->parents};
+                                               .parents = (int32_t)job->args->parents,
+                                               .codes = (enum vic_codes)job->args->codes};
     const struct vic_matrix queries = {
         .data = job->query_data, .rows = count, .dim = job->queries.info.dim, .dtype = job->queries.type};
     if (!input_read(&job->queries, first, count, job->query_data)) return false;
@@ -256,13 +260,14 @@ static bool summary_json(const struct search_job *job, const char *kernels, doub
                                vic_dtype_name(job->info.dtype));
     static const char *const reasons[] = {"none", "planes", "k", "query", "survivors", "cost", "filter", "beam"};
     json_t *more =
-        json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:I, s:I, s:i}", "kernels", kernels, "path",
-                  path_name(stats->path), "threads", stats->threads, "queries", (json_int_t)stats->queries, "rows_scored",
-                  (json_int_t)stats->rows_scored, "rows_rescored", (json_int_t)stats->rows_rescored, "bytes_read",
-                  (json_int_t)stats->bytes_read, "rows_coded_8", (json_int_t)stats->rows_coded[0], "rows_coded_4",
+        json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:I, s:I, s:i, s:s*}", "kernels", kernels,
+                  "path", path_name(stats->path), "threads", stats->threads, "queries", (json_int_t)stats->queries,
+                  "rows_scored", (json_int_t)stats->rows_scored, "rows_rescored", (json_int_t)stats->rows_rescored,
+                  "bytes_read", (json_int_t)stats->bytes_read, "rows_coded_8", (json_int_t)stats->rows_coded[0], "rows_coded_4",
                   (json_int_t)stats->rows_coded[1], "fallbacks", (json_int_t)stats->fallbacks, "fallback",
                   stats->fallback <= VIC_FALLBACK_BEAM ? reasons[stats->fallback] : "?", "p50_us", median * 1e6, "hops",
-                  (json_int_t)stats->hops, "distances", (json_int_t)stats->distances, "beam", stats->beam);
+                  (json_int_t)stats->hops, "distances", (json_int_t)stats->distances, "beam", stats->beam, "codes",
+                  stats->codes ? codes_name(stats->codes) : NULL);
     if (job->args->stats) (void)json_object_update(object, more);
     if (job->args->answers) {
         (void)json_object_set_new(object, "asked", json_integer(job->expect.asked));

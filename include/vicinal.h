@@ -474,6 +474,13 @@ enum vic_fallback {
     VIC_FALLBACK_BEAM       /* graph: k or the beam is above 2048 */
 };
 
+/* What a walk through a graph looks at to find its way. Hits get their exact score whatever it is. */
+enum vic_codes {
+    VIC_CODES_ROWS = 1, /* the rows themselves: nothing lost, most to read */
+    VIC_CODES_8,        /* 8-bit codes */
+    VIC_CODES_4         /* 4-bit codes: the index needs planes of 4 bits */
+};
+
 struct vic_search_stats {
     size_t size; /* set by the caller; the rest is written by the call, summed over its queries */
     enum vic_path path;
@@ -487,9 +494,11 @@ struct vic_search_stats {
     enum vic_fallback fallback; /* why the last of these was, or why another path than the one asked for was taken */
     int32_t reserved;
     int64_t hops;      /* graph: rows whose neighbours were looked at */
-    int64_t distances; /* graph: rows whose codes were looked at */
+    int64_t distances; /* graph: rows that were looked at on walks */
     int32_t beam;      /* graph: the beam that was used, at least k */
     int32_t parents;
+    enum vic_codes codes; /* graph: what was walked over */
+    int32_t reserved_2;
 };
 
 struct vic_search_options {
@@ -503,6 +512,9 @@ struct vic_search_options {
     struct vic_search_stats *stats; /* NULL: not wanted */
     int32_t beam;    /* graph: rows kept in sight on a walk, 1 and up: more of them find more. 0: 64. At least k are kept */
     int32_t parents; /* graph: rows expanded at once, 1 to 8; 0: 1 */
+    /* graph: what to walk over. 0: the library chooses, the 8-bit codes where they are. VIC_UNSUPPORTED: the index has none. */
+    enum vic_codes codes;
+    int32_t reserved_2;
 };
 
 /* The k best rows for each query: best first, equal scores by the smaller id; exact, or with a graph approximate: the best

@@ -336,6 +336,9 @@ static enum vic_status question_options(const struct vic_index *index, const str
     if (question->options.parents < 0 || question->options.parents > GRAPH_PARENTS_MAX)
         return status_fail(VIC_ARGUMENT, "expected parents from 0 (open) to %d, found %d", GRAPH_PARENTS_MAX,
                            question->options.parents);
+    if (question->options.codes < 0 || question->options.codes > VIC_CODES_4)
+        return status_fail(VIC_ARGUMENT, "expected codes from 0 (open) to %d, found %d", (int)VIC_CODES_4,
+                           (int)question->options.codes);
     if (question->options.filter && question->options.filter->index != index)
         return status_fail(VIC_ARGUMENT, "expected a filter made for this index, found another index's");
     return VIC_OK;
@@ -360,6 +363,7 @@ static enum vic_status question_start(const struct vic_index *index, const struc
         .stream = question->options.stream,
         .beam = question->options.beam,
         .parents = question->options.parents,
+        .codes = question->options.codes,
         .stats = &question->stats,
     };
     return status;

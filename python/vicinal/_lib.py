@@ -24,6 +24,7 @@ DOT, COSINE, L2 = range(1, 4)
 HOST, DEVICE = 1, 2
 PLANES_NONE, PLANES_8, PLANES_4 = 1, 2, 4
 PATH_SCAN, PATH_SELECT, PATH_CERTIFIED, PATH_GRAPH = range(1, 5)
+CODES_ROWS, CODES_8, CODES_4 = range(1, 4)
 FALLBACK_NONE, FALLBACK_PLANES, FALLBACK_K, FALLBACK_QUERY, FALLBACK_SURVIVORS, FALLBACK_COST, FALLBACK_FILTER, FALLBACK_BEAM = range(8)
 
 
@@ -143,12 +144,12 @@ class SearchStats(Sized):
     _fields_ = [("size", c_size_t), ("path", c_int), ("threads", c_int32), ("queries", c_int64), ("rows_scored", c_int64),
                 ("rows_rescored", c_int64), ("bytes_read", c_int64), ("rows_coded", c_int64 * 2), ("fallbacks", c_int64),
                 ("fallback", c_int), ("reserved", c_int32), ("hops", c_int64), ("distances", c_int64), ("beam", c_int32),
-                ("parents", c_int32)]
+                ("parents", c_int32), ("codes", c_int), ("reserved_2", c_int32)]
 
 
 class SearchOptions(Sized):
     _fields_ = [("size", c_size_t), ("stream", c_void_p), ("filter", c_void_p), ("path", c_int), ("reserved", c_int32),
-                ("stats", c_void_p), ("beam", c_int32), ("parents", c_int32)]
+                ("stats", c_void_p), ("beam", c_int32), ("parents", c_int32), ("codes", c_int), ("reserved_2", c_int32)]
 
 
 class RangesArrays(ctypes.Structure):

@@ -58,8 +58,9 @@ struct search_call {
     enum plane_kind plane;            /* path certified: which plane, if it is there */
     void *stream;                     /* a GPU's */
     int64_t beam, parents;            /* for graphs; 0: open */
-    struct vic_search_stats *stats;   /* never NULL; zeroed by the caller */
-    double left_most[PLANE_COUNT];    /* path certified: a plane that leaves a larger share of the rows is given up */
+    enum vic_codes codes;
+    struct vic_search_stats *stats; /* never NULL; zeroed by the caller */
+    double left_most[PLANE_COUNT];  /* path certified: a plane that leaves a larger share of the rows is given up */
 };
 
 /* Bytes that residency costs, beside the rows themselves, for a plan. */
@@ -90,8 +91,12 @@ struct backend_ops {
                               const struct vic_ranges *ranges);
     /* row numbers (nq * call->k of them, UINT32_MAX: unused slot) instead of ids */
     enum vic_status (*score)(struct resident *resident, const struct search_call *call, const uint32_t *rows, float *scores);
-    /* What a walk through a graph sums codes with. Only the CPU backend has it. */
-    code_sums *(*sums)(const struct backend *backend);
+    /* What a walk through a graph measures with, over codes of a width and over the rows themselves; only the CPU backend has
+     * them. aim: one query (host memory, finite, of a type that rows are asked with) made ready in `room`, 2 * dim floats.
+     * `rows` and `room` are borrowed by the aim. */
+    code_sums *(*sums)(const struct backend *backend, enum plane_kind kind);
+    void (*aim)(const struct backend *backend, const struct rows *rows, const struct vic_matrix *query, float *room,
+                struct row_aim *aim);
 };
 
 extern const struct backend_ops cpu_backend;
@@ -99,7 +104,7 @@ extern const struct backend_ops cpu_backend;
 extern const struct backend_ops cuda_backend;
 
 /* What such an object exports, under the name vicinal_backend_object. */
-enum { BACKEND_ABI = 4 }; /* raised with every change of a struct in this header, base/mem.h or vicinal.h */
+enum { BACKEND_ABI = 5 }; /* raised with every change of a struct in this header, base/mem.h or vicinal.h */
 struct backend_object {
     uint32_t abi; /* BACKEND_ABI of its build; nothing else may be read when it is another */
     const struct backend_ops *ops;

@@ -1,12 +1,26 @@
-/* Sums of codes here and there: the one operation a walk through a graph does with rows of an 8-bit plane. */
+/* What a walk through a graph asks of rows that lie anywhere: sums of codes, and canonical scores of the rows themselves. */
 #ifndef BACKEND_SUMS_H
 #define BACKEND_SUMS_H
 
 #include <stdint.h>
 
-/* sums[i] = the sum over stride_bytes of codes[rows[i] * stride_bytes + j] * query[j], for i < n. stride_bytes: a multiple of
- * 64, at most 65,536, so that 32 bits hold every sum. The rows lie anywhere; those to come are asked for ahead of time. */
+/* sums[i] = the sum of row rows[i]'s codes times the query's, for i < n, as they lie in a plane of the width: 8 bits, a byte an
+ * element, stride_bytes of them; 4 bits, two a byte as backend/bound.h lays them out, 2 * stride_bytes of them. Codes are
+ * taken as they are, without their offset. stride_bytes: a multiple of 64, for 65,536 dimensions at most, so that 32 bits hold
+ * every sum. Rows to come are asked for ahead of time. */
 typedef void code_sums(const uint8_t *codes, int64_t stride_bytes, const uint32_t *rows, int64_t n, const int8_t *query,
                        int32_t *sums);
+
+/* One query made ready for rows here and there. */
+struct rows;
+struct row_aim {
+    /* scores[i]: the canonical score of row which[i], i < n. */
+    void (*scores)(const struct row_aim *aim, const uint32_t *which, int64_t n, float *scores);
+    const struct rows *rows;
+    const void *kernels, *query; /* the backend's own */
+    float *spare;                /* dim of them, for a row that has to be scaled */
+    float query_norm;
+    int32_t exact;
+};
 
 #endif

@@ -8,6 +8,8 @@
 #include "base/options.h"
 
 #include <pthread.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { BEAM_DEFAULT = 64 };
 
@@ -35,7 +37,8 @@ struct search_job {
     const struct vic_index *index;
     const struct search_call *call;
     const struct vic_hits *hits;
-    int64_t beam, parents, run; /* queries a part */
+    const struct points *points;      /* what is walked over */
+    int64_t beam, list, parents, run; /* list: rows kept and scored; run: queries a part */
     _Atomic int64_t hops, distances, scored;
     pthread_mutex_t mutex;
     int64_t failed; /* the first query that failed, and how */
@@ -56,8 +59,8 @@ static void hits_put(const struct search_job *job, int64_t j, uint64_t *keys, in
     if (job->hits->counts) job->hits->counts[j] = (int32_t)found;
 }
 
-/* One query; the canonical scores are the backend's. */
-static enum vic_status query_search(struct search_job *job, int64_t j) {
+/* One query; the canonical scores are the backend's. room: what the points need for an aim. */
+static enum vic_status query_walk(struct search_job *job, int64_t j, void *room) {
     const struct vic_index *index = job->index;
     const struct rows *rows = &index->corpus.rows;
     bool smaller_better = rows->metric == VIC_L2;
@@ -65,10 +68,10 @@ static enum vic_status query_search(struct search_job *job, int64_t j) {
     uint64_t keys[2 * GRAPH_BEAM_MAX];
     uint32_t found[GRAPH_BEAM_MAX];
     float scores[GRAPH_BEAM_MAX];
-    int8_t codes[DIM_MAX];
+    struct aim aim;
     query.data = (char *)query.data + j * query.stride_bytes, query.rows = 1;
-    struct aim aim = aim_at_query(&index->graph.points, rows->metric, query.dtype, query.data, rows->dim, codes);
-    struct walk walk = {.keys = keys, .beam = job->beam, .parents = job->parents};
+    job->points->kind->aim(job->points, &query, room, &aim);
+    struct walk walk = {.keys = keys, .beam = job->beam, .list = job->list, .parents = job->parents};
     graph_walk(&index->graph, index->graph.entry_count, &aim, &walk);
     for (int64_t i = 0; i < walk.count; i++) found[i] = walk_key_row(keys[i]);
     struct vic_search_stats stats = {.size = sizeof stats};
@@ -84,12 +87,26 @@ static enum vic_status query_search(struct search_job *job, int64_t j) {
     return VIC_OK;
 }
 
+enum { ROOM_NARROW = 1 << 13 };
+
+/* The larger room has a frame of its own, so that a narrow one does not touch it. */
+static __attribute__((noinline)) enum vic_status query_wide(struct search_job *job, int64_t j) {
+    _Alignas(64) char room[AIM_ROOM_MOST];
+    return query_walk(job, j, room);
+}
+
+static __attribute__((noinline)) enum vic_status query_narrow(struct search_job *job, int64_t j) {
+    _Alignas(64) char room[ROOM_NARROW];
+    return query_walk(job, j, room);
+}
+
 static void search_part(void *argument, int worker, int64_t part) {
     struct search_job *job = argument;
+    bool wide = job->points->kind->room_bytes(job->points) > ROOM_NARROW;
     (void)worker;
     int64_t nq = job->call->queries->rows, end = (part + 1) * job->run < nq ? (part + 1) * job->run : nq;
     for (int64_t j = part * job->run; j < end; j++) {
-        enum vic_status status = query_search(job, j);
+        enum vic_status status = wide ? query_wide(job, j) : query_narrow(job, j);
         if (status == VIC_OK) continue;
         (void)pthread_mutex_lock(&job->mutex);
         if (j < job->failed) {
@@ -110,6 +127,17 @@ static enum vic_status exact_search(const struct vic_index *index, const struct 
     return status;
 }
 
+static enum vic_status codes_refuse(const struct graph *graph, enum vic_codes codes) {
+    char have[64] = "";
+    const char *wanted = "?";
+    for (int kind = 0; kind < POINT_KINDS; kind++) {
+        if (point_kinds[kind]->codes == codes) wanted = point_kinds[kind]->name;
+        if (!graph->kinds[kind].kind) continue;
+        (void)snprintf(have + strlen(have), sizeof have - strlen(have), "%s%s", *have ? ", " : "", point_kinds[kind]->name);
+    }
+    return status_fail(VIC_UNSUPPORTED, "expected a graph that can be walked over codes %s, found one for %s", wanted, have);
+}
+
 static enum vic_status graph_search(const struct vic_index *index, const struct search_call *call,
                                     const struct vic_hits *hits) {
     int64_t n = index->corpus.rows.n, keep = call->k < n ? call->k : n, nq = call->queries->rows;
@@ -118,11 +146,15 @@ static enum vic_status graph_search(const struct vic_index *index, const struct 
     if (call->path != 0 && call->path != VIC_PATH_GRAPH) return exact_search(index, call, hits, VIC_FALLBACK_NONE);
     if (call->filter) return exact_search(index, call, hits, VIC_FALLBACK_FILTER);
     if (beam > GRAPH_BEAM_MAX) return exact_search(index, call, hits, VIC_FALLBACK_BEAM);
+    const struct points *points = graph_points(&index->graph, call->codes);
+    if (!points) return codes_refuse(&index->graph, call->codes);
     struct thread_pool *pool = index->device->host_ops->pool(index->device->host_backend);
     struct search_job job = {.index = index,
                              .call = call,
                              .hits = hits,
+                             .points = points,
                              .beam = beam,
+                             .list = points->kind->list(beam),
                              .parents = call->parents > 0 ? call->parents : 1,
                              .run = nq >= 256 ? 8 : 1,
                              .failed = INT64_MAX};
@@ -134,10 +166,10 @@ static enum vic_status graph_search(const struct vic_index *index, const struct 
     struct vic_search_stats *stats = call->stats;
     stats->path = VIC_PATH_GRAPH, stats->threads = threads, stats->queries = nq;
     stats->hops = job.hops, stats->distances = job.distances, stats->rows_rescored = job.scored;
-    stats->rows_coded[0] = job.distances;
-    stats->beam = (int32_t)beam, stats->parents = (int32_t)job.parents;
-    stats->bytes_read = job.distances * (index->graph.points.stride_bytes + (int64_t)sizeof(struct point_term)) +
-                        job.hops * index->graph.degree * (int64_t)sizeof(uint32_t) +
+    if (points->kind->codes == VIC_CODES_8) stats->rows_coded[0] = job.distances;
+    if (points->kind->codes == VIC_CODES_4) stats->rows_coded[1] = job.distances;
+    stats->beam = (int32_t)beam, stats->parents = (int32_t)job.parents, stats->codes = points->kind->codes;
+    stats->bytes_read = job.distances * points->row_bytes + job.hops * index->graph.degree * (int64_t)sizeof(uint32_t) +
                         job.scored * index->corpus.rows.dim * (int64_t)vic_dtype_bytes(index->corpus.rows.dtype);
     return VIC_OK;
 }

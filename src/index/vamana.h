@@ -1,10 +1,9 @@
 /* A graph over the rows of an index (Vamana): whoever is near is reached by a few hops from any place.
  *
- * The graph is `degree` slots a row, the nearest neighbours first, unused slots at the end. It is walked over 8-bit codes of
- * the rows (the plane of docs/certified.md; integer rows get codes of their own in memory), and what a search returns is
- * scored on the rows themselves. Building and searching are pure functions of their input: the same graph and the same hits,
- * byte for byte, for any number of threads and on every processor, because every distance is a sum of integers and a
- * handful of float operations in a fixed order.
+ * The graph is `degree` slots a row, the nearest neighbours first, unused slots at the end. It is built over 8-bit codes of
+ * the rows (the plane of docs/certified.md; integer rows get codes of their own in memory) and walked over these or another
+ * kind of points, and what a search returns is scored on the rows themselves. Building and searching are pure functions of
+ * their input: the same graph and the same hits, byte for byte, for any number of threads and on every processor.
  *
  * The surprising rule: a file's slots are not trusted. A walk stops reading a row's slots at the first one that names no row,
  * so the worst that a damaged graph can do is a wrong answer. */
@@ -27,34 +26,71 @@ enum {
 static const int64_t graph_rows_most = INT64_C(1) << 31; /* a walk keeps a row's number and a flag in 32 bits */
 static const uint32_t slot_unused = UINT32_MAX;
 
-/* ---- points: rows as codes, and distances between them. The distance of codes is scale * sum of products. */
+/* ---- points: rows as a walk sees them, in one of several kinds */
+enum { POINTS_8, POINTS_4, POINTS_ROWS, POINT_KINDS };
+
+/* The distance of codes is scale * sum of products. */
 struct point_term {
     float scale, square; /* square: the length of the decoded row, squared */
 };
 
+/* The rows of one index in one kind. What it points to is the corpus's or the graph's. */
 struct points {
+    const struct point_kind *kind; /* NULL: the index does not have it */
+    int64_t n, row_bytes;          /* row_bytes: what a look at a row reads */
+    const char *ahead;             /* asked for when a row is met, row i's at ahead + i * ahead_bytes; codes and rows */
+    int64_t ahead_bytes;           /* follow when the distances of a hop are taken together */
+    const struct rows *rows;
+    /* Codes. */
     const uint8_t *codes;
-    int64_t n, stride_bytes;
+    int64_t stride_bytes;
     const struct point_term *terms;
     bool inner; /* rows are compared by inner product while a graph is built, else by squared distance */
     code_sums *sums;
+    /* Rows. */
+    const struct backend_ops *ops;
+    const struct backend *backend;
 };
 
-/* What distances are measured from, a query or a row:
+/* What distances are measured from, a query or a row. Codes:
  *     (factor * scale) * product + (base + weight * square) */
 struct aim {
-    const int8_t *codes; /* stride_bytes of them */
-    int32_t bias;        /* 128 times their sum, which the offset of the rows' codes adds */
+    const struct points *points;
+    const int8_t *codes; /* a signed one for each of the rows' */
+    int32_t bias;        /* what the offset of the rows' codes adds: it times the sum of these codes */
     float factor, base, weight;
+    struct row_aim row; /* rows */
 };
 
-/* From row `row`: squared Euclidean distances, or with `inner` the negative inner products. codes: stride_bytes of room. */
-struct aim aim_at_row(const struct points *points, uint32_t row, int8_t *codes);
-/* From a query: smaller is nearer, in the metric's own order. The vector is dim elements of dtype. */
-struct aim aim_at_query(const struct points *points, enum vic_metric metric, enum vic_dtype dtype, const void *query,
-                        int64_t dim, int8_t *codes);
-/* distances[i] of rows[i], i < n <= WALK_BATCH. */
+/* Distances a hop takes together. */
 enum { WALK_BATCH = 512 };
+
+struct graph;
+/* One row of the table a kind. Every distance is a pure function of row and query, the same on every processor: sums of
+ * integers and a handful of float operations in a fixed order, or canonical scores. */
+struct point_kind {
+    const char *name; /* "8", as the program spells it */
+    enum vic_codes codes;
+    /* Fills in points of an index's rows, or leaves kind NULL where there are none of it. What has to be made is owned by the
+     * graph, whose mem is set. rows stay where they are. */
+    enum vic_status (*open)(struct vic_device *device, const struct rows *rows, struct graph *graph, struct points *points);
+    /* Bytes that aim needs, aligned to 64; at most AIM_ROOM_MOST. */
+    int64_t (*room_bytes)(const struct points *points);
+    /* At a query, one vector of any type: smaller is nearer, in the metric's own order. room is borrowed by the aim. */
+    void (*aim)(const struct points *points, const struct vic_matrix *query, void *room, struct aim *aim);
+    /* distances[i] of rows[i], i < n <= WALK_BATCH. */
+    void (*distances)(const struct points *points, const struct aim *aim, const uint32_t *rows, int64_t n, float *distances);
+    /* How many rows a list has to hold for a beam: coarse distances leave more of them to the canonical score. */
+    int64_t (*list)(int64_t beam);
+};
+extern const struct point_kind *const point_kinds[POINT_KINDS];
+extern const struct point_kind points_8, points_4, points_rows;
+enum { AIM_ROOM_MOST = 4 * DIM_MAX };
+
+/* From row `row` of codes of 8 bits: squared Euclidean distances, or with `inner` the negative inner products. codes:
+ * stride_bytes of room. */
+struct aim aim_at_row(const struct points *points, uint32_t row, int8_t *codes);
+/* The `distances` of codes. */
 void points_distances(const struct points *points, const struct aim *aim, const uint32_t *rows, int64_t n, float *distances);
 
 /* ---- the graph */
@@ -63,11 +99,12 @@ struct graph {
     int64_t n, degree;
     const uint32_t *entries; /* where walks begin */
     int64_t entry_count;
-    int64_t repairs; /* rows that the build had to tie in; 0 for a graph from a file */
-    struct points points;
+    int64_t repairs;      /* rows that the build had to tie in; 0 for a graph from a file */
+    struct points points; /* kinds[POINTS_8]: what it is built over */
+    struct points kinds[POINT_KINDS];
     /* What this struct owns, NULL when the bytes lie in a mapped file. */
     struct mem *mem;
-    void *own_neighbours, *own_entries, *own_terms;
+    void *own_neighbours, *own_entries, *own_terms[PLANE_COUNT];
     struct corpus own_codes; /* of integer rows */
 };
 
@@ -81,8 +118,10 @@ static inline int64_t slots_used(const uint32_t *slots, int64_t degree) {
     return used;
 }
 
-/* Codes and terms for a graph whose mem is set; mem_free'd by graph_free. */
+/* All kinds of points that there are, for a graph whose mem is set. The corpus stays where it is. */
 enum vic_status graph_points_open(struct vic_device *device, const struct corpus *corpus, struct graph *graph);
+/* What a search with this option is walked over; 0: the first kind there is. NULL: the index does not have it. */
+const struct points *graph_points(const struct graph *graph, enum vic_codes codes);
 /* Host memory that it owns. */
 uint64_t graph_host_bytes(const struct graph *graph);
 /* Frees what it owns and zeroes it. */
@@ -96,13 +135,15 @@ static inline uint32_t walk_key_row(uint64_t key) { return (uint32_t)key >> 1; }
 
 /* The nearest seen so far, ascending; the lowest bit of a key: its neighbours have been looked at. */
 struct walk {
-    uint64_t *keys; /* borrowed, `beam` of them */
-    int64_t count, beam, parents;
+    uint64_t *keys; /* borrowed, `list` of them */
+    int64_t count, parents;
+    int64_t beam;       /* the nearest of the list that may be expanded */
+    int64_t list;       /* rows kept; 0: beam */
     uint64_t *expanded; /* keys whose neighbours were looked at, in that order, or NULL */
     int64_t expanded_count, expanded_most;
     int64_t hops, distances;
 };
-/* From the entry points (or the first `entries` of them) towards `aim`. */
+/* From the entry points (or the first `entries` of them) towards `aim`, over its points. */
 void graph_walk(const struct graph *graph, int64_t entries, const struct aim *aim, struct walk *walk);
 
 /* ---- pruning: few neighbours that lead everywhere */

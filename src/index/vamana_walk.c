@@ -1,7 +1,8 @@
 /* The walk: from the entry points to where nobody nearer is seen any more, with a list of the `beam` nearest.
  *
  * A hop takes the best `parents` entries that have not been expanded and offers all their neighbours. The list keeps its
- * best; what falls out of it can never come back, since the worst entry only gets better. So the result does not depend on
+ * best; what falls out of it can never come back, since the worst entry only gets better. A list may hold more than the beam:
+ * what lies behind it is kept and never expanded, which changes nothing in front. So the result does not depend on
  * the order within a hop, nor on how visited rows are remembered: a table that forgets saves most distances, and repeats
  * are found in the list. */
 #include "index/vamana.h"
@@ -13,7 +14,9 @@ enum { VISITED = 4096, VISITED_WIDE = 16384, VISITED_WIDE_BEAM = 160 };
 struct steps {
     const struct graph *graph;
     const struct aim *aim;
+    const struct points *points; /* the aim's */
     struct walk *walk;
+    int64_t list; /* rows that are kept */
     uint32_t *visited;
     uint32_t visited_shift;
     int64_t fresh_count, first; /* first: the best place that changed in the list */
@@ -21,10 +24,10 @@ struct steps {
 };
 
 /* Into the ascending list, unless it is there. */
-static void walk_offer(struct walk *walk, uint64_t key, int64_t *first) {
+static inline void walk_offer(struct walk *walk, int64_t list, uint64_t key, int64_t *first) {
     uint64_t *keys = walk->keys;
     int64_t low = 0, count = walk->count;
-    if (count == walk->beam && key >= (keys[count - 1] & ~UINT64_C(1))) return;
+    if (count == list && key >= (keys[count - 1] & ~UINT64_C(1))) return;
     for (int64_t length = count; length > 0;) {
         int64_t half = length / 2;
         bool right = keys[low + half] < key;
@@ -32,7 +35,7 @@ static void walk_offer(struct walk *walk, uint64_t key, int64_t *first) {
         length = right ? length - half - 1 : half;
     }
     if (low < count && (keys[low] & ~UINT64_C(1)) == key) return;
-    if (count < walk->beam) walk->count = ++count;
+    if (count < list) walk->count = ++count;
     memmove(keys + low + 1, keys + low, (size_t)(count - 1 - low) * sizeof *keys);
     keys[low] = key;
     if (low < *first) *first = low;
@@ -41,8 +44,9 @@ static void walk_offer(struct walk *walk, uint64_t key, int64_t *first) {
 static void fresh_offer(struct steps *steps) {
     struct walk *walk = steps->walk;
     float distances[WALK_BATCH];
-    points_distances(&steps->graph->points, steps->aim, steps->fresh, steps->fresh_count, distances);
-    for (int64_t i = 0; i < steps->fresh_count; i++) walk_offer(walk, walk_key(distances[i], steps->fresh[i]), &steps->first);
+    steps->points->kind->distances(steps->points, steps->aim, steps->fresh, steps->fresh_count, distances);
+    for (int64_t i = 0; i < steps->fresh_count; i++)
+        walk_offer(walk, steps->list, walk_key(distances[i], steps->fresh[i]), &steps->first);
     walk->distances += steps->fresh_count;
     steps->fresh_count = 0;
 }
@@ -52,7 +56,7 @@ static inline void row_meet(struct steps *steps, uint32_t row) {
     if (*slot == row) return;
     *slot = row;
     if (steps->fresh_count == WALK_BATCH) fresh_offer(steps);
-    __builtin_prefetch(&steps->graph->points.terms[row]);
+    __builtin_prefetch(steps->points->ahead + row * steps->points->ahead_bytes);
     steps->fresh[steps->fresh_count++] = row;
 }
 
@@ -66,14 +70,14 @@ static void row_expand(struct steps *steps, uint64_t key) {
     struct walk *walk = steps->walk;
     const uint32_t *slots = graph_row(graph, walk_key_row(key));
     if (walk->expanded && walk->expanded_count < walk->expanded_most) walk->expanded[walk->expanded_count++] = key;
-    for (int64_t i = 0; i < graph->degree && slots[i] < graph->points.n; i++) row_meet(steps, slots[i]);
+    for (int64_t i = 0; i < graph->degree && slots[i] < graph->n; i++) row_meet(steps, slots[i]);
     walk->hops++;
 }
 
 /* Marks the best `parents` unexpanded entries from place *at on; *at is where the next one is, or the end. */
 static int64_t parents_take(struct walk *walk, int64_t *at, uint64_t *parents) {
     int64_t count = 0, place = *at;
-    for (; place < walk->count; place++) {
+    for (; place < walk->count && place < walk->beam; place++) {
         if (walk->keys[place] & 1) continue;
         if (count == walk->parents) break;
         parents[count++] = walk->keys[place];
@@ -89,7 +93,7 @@ static void walk_run(struct steps *steps, int64_t entries) {
     uint64_t parents[GRAPH_PARENTS_MAX];
     walk->count = walk->expanded_count = walk->hops = walk->distances = 0;
     for (int64_t i = 0; i < entries; i++)
-        if (graph->entries[i] < graph->points.n) row_meet(steps, graph->entries[i]);
+        if (graph->entries[i] < graph->n) row_meet(steps, graph->entries[i]);
     fresh_offer(steps);
     for (int64_t at = 0, count; (count = parents_take(walk, &at, parents)) > 0;) {
         if (at < walk->count) slots_prefetch(graph, walk->keys[at]); /* the runner-up is often the next one */
@@ -118,7 +122,8 @@ static __attribute__((noinline)) void walk_narrow(struct steps *steps, int64_t e
 
 void graph_walk(const struct graph *graph, int64_t entries, const struct aim *aim, struct walk *walk) {
     struct steps steps;
-    steps.graph = graph, steps.aim = aim, steps.walk = walk;
+    steps.graph = graph, steps.aim = aim, steps.points = aim->points, steps.walk = walk;
+    steps.list = walk->list ? walk->list : walk->beam;
     steps.fresh_count = steps.first = 0;
     if (walk->beam > VISITED_WIDE_BEAM)
         walk_wide(&steps, entries);

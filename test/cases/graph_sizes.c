@@ -46,6 +46,7 @@ struct vast {
     uint8_t *codes;
     struct point_term *terms;
     uint32_t chain[CHAIN], entry;
+    struct rows rows;
     struct graph graph;
 };
 
@@ -66,16 +67,21 @@ static bool vast_make(struct vast *vast, int64_t n, int64_t degree) {
         for (int64_t slot = 0; i + 1 < CHAIN && slot < degree - 1; slot++) slots[slot] = vast->chain[i > 0 ? i - 1 : 0];
     }
     vast->entry = vast->chain[0];
+    vast->rows = (struct rows){.n = n, .dim = 1, .dtype = VIC_F32, .metric = VIC_L2};
     vast->graph = (struct graph){.neighbours = vast->slots,
                                  .n = n,
                                  .degree = degree,
                                  .entries = &vast->entry,
                                  .entry_count = 1,
-                                 .points = {.codes = vast->codes,
+                                 .points = {.kind = &points_8,
                                             .n = n,
+                                            .ahead = (const char *)vast->terms,
+                                            .ahead_bytes = sizeof *vast->terms,
+                                            .rows = &vast->rows,
+                                            .codes = vast->codes,
                                             .stride_bytes = STRIDE,
                                             .terms = vast->terms,
-                                            .sums = device->host_ops->sums(device->host_backend)}};
+                                            .sums = device->host_ops->sums(device->host_backend, PLANE_8)}};
     return true;
 }
 
@@ -97,7 +103,9 @@ static void GRB_18_a_walk_follows_row_numbers_beyond_4_gigabytes_of_slots(void *
                 int8_t codes[STRIDE];
                 float query[1] = {(float)(2 * CHAIN)};
                 uint64_t keys[8];
-                struct aim aim = aim_at_query(&vast.graph.points, VIC_L2, VIC_F32, query, 1, codes);
+                const struct vic_matrix matrix = matrix_of(query, 1, 1, VIC_F32);
+                struct aim aim;
+                points_8.aim(&vast.graph.points, &matrix, codes, &aim);
                 struct walk walk = {.keys = keys, .beam = 8, .parents = 1};
                 graph_walk(&vast.graph, 1, &aim, &walk);
                 assert_int_equal(walk.count, 8);

@@ -25,6 +25,21 @@ verdict $? "a wider beam found less"
 run search rows.vic queries.fbin --beam 20 --parents 2 --stats
 out_has '"path":"graph"'
 out_has '"beam":20'
+# over other points than the 8-bit codes
+prepare build rows.fbin -o both.vic --graph degree=24,beam=40 --planes 4
+for codes in rows 8 4; do
+    run search both.vic queries.fbin --beam 40 --codes $codes --stats
+    code_is 0
+    out_has "\"codes\":\"$codes\""
+    prepare search both.vic queries.fbin --beam 300 --codes $codes -o codes.bin
+    run eval codes.bin truth.bin
+    out_has "recall@10 over 100 queries: 1"
+done
+run search rows.vic queries.fbin --codes 4
+code_is 1
+err_has "walked over codes 4, found one for 8, rows"
+run search rows.vic queries.fbin --codes 5
+code_is 2
 # exactly, on the same file
 prepare search rows.vic queries.fbin --path scan -o exact.jsonl
 prepare build rows.fbin -o flat.vic

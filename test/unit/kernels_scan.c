@@ -1,4 +1,5 @@
-/* Every scan kernel of every table against the reference, byte by byte, on inputs that end at a page that may not be read.
+/* Every scan and gather kernel of every table against the reference, byte by byte, on inputs that end at a page that may not
+ * be read.
  * The tables and slots are walked: a new kernel is tested without an edit here. */
 #include "backend/cpu/kernels.h"
 #include "support/guarded.h"
@@ -26,6 +27,29 @@ static scan_kernel *slot_kernel(const struct kernels *table, struct slot slot) {
     return slot.exact ? table->scan_exact[slot.dtype][slot.op] : table->scan[slot.dtype][slot.op];
 }
 
+static gather_kernel *slot_gather(const struct kernels *table, struct slot slot) {
+    return slot.exact ? table->gather_exact[slot.dtype][slot.op] : table->gather[slot.dtype][slot.op];
+}
+
+/* Rows in some order, with repeats: the scores that the scan gave them. */
+static void gather_check(const struct kernels *table, struct slot slot, const void *rows, int64_t n, int64_t dim,
+                         const void *query, const float *expected) {
+    gather_kernel *kernel = slot_gather(table, slot);
+    if (!kernel || !table->available()) return;
+    struct guarded which = guarded_take((size_t)n * sizeof(uint32_t), PLACE_END);
+    struct guarded scores = guarded_take((size_t)n * sizeof(float), PLACE_END);
+    uint32_t *row = which.data;
+    const float *found = scores.data;
+    for (int64_t i = 0; i < n; i++) row[i] = (uint32_t)((i * 7 + 3) % n);
+    memset(scores.data, 0xAA, (size_t)n * sizeof(float));
+    kernel(rows, row, n, dim, query, scores.data);
+    for (int64_t i = 0; i < n; i++)
+        if (memcmp(&found[i], &expected[row[i]], sizeof(float)) != 0)
+            fail_msg("table %s, type %s, op %d, exact %d, n %d, dim %d: gathered row %d differs from the reference",
+                     table->name, vic_dtype_name(slot.dtype), slot.op, slot.exact, (int)n, (int)dim, (int)row[i]);
+    guarded_give(&scores), guarded_give(&which);
+}
+
 /* n rows and a query of one kind of values, through every table that has the slot. */
 static void slot_check(struct slot slot, int64_t n, int64_t dim, enum adverse kind, enum place place) {
     size_t element = vic_dtype_bytes(slot.dtype), query_element = slot.exact ? 1 : 4;
@@ -38,6 +62,7 @@ static void slot_check(struct slot slot, int64_t n, int64_t dim, enum adverse ki
     slot_kernel(&kernels_scalar, slot)(rows.data, n, dim, query.data, expected);
     for (int t = 0; kernels_list[t]; t++) {
         scan_kernel *kernel = slot_kernel(kernels_list[t], slot);
+        gather_check(kernels_list[t], slot, rows.data, n, dim, query.data, expected);
         if (!kernel || !kernels_list[t]->available()) continue;
         memset(scores.data, 0xAA, (size_t)n * sizeof(float));
         kernel(rows.data, n, dim, query.data, scores.data);

@@ -95,7 +95,9 @@ static void a_walk_is_what_its_definition_says(void **state) {
                     uint64_t keys[BEAM_MOST];
                     struct seen list[BEAM_MOST];
                     int64_t hops = 0;
-                    struct aim aim = aim_at_query(&graph->points, metric, VIC_F32, rows + q * 31, DIM, codes);
+                    const struct vic_matrix query = matrix_of(rows + q * 31, 1, DIM, VIC_F32);
+                    struct aim aim;
+                    points_8.aim(&graph->points, &query, codes, &aim);
                     struct walk walk = {.keys = keys, .beam = beams[b], .parents = parents[p]};
                     graph_walk(graph, graph->entry_count, &aim, &walk);
                     assert_int_equal(walk.count, walk_plainly(graph, &aim, beams[b], parents[p], list, &hops));

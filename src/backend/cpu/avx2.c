@@ -179,8 +179,10 @@ static int64_t above(const float *scores, int64_t n, bool smaller_better, uint32
 const struct kernels kernels_avx2 = {
     .name = "avx2",
     .available = processor_has_avx2,
-    .scan = SCAN_TABLE,
-    .scan_exact = SCAN_EXACT_TABLE,
+    .scan = SCAN_TABLE(scan),
+    .gather = SCAN_TABLE(gather),
+    .scan_exact = SCAN_EXACT_TABLE(scan),
+    .gather_exact = SCAN_EXACT_TABLE(gather),
     .tile = TILE_TABLE,
     .tile_exact = TILE_EXACT_TABLE,
     .cosine = cosine,
@@ -192,6 +194,6 @@ const struct kernels kernels_avx2 = {
         {[VIC_F32] = f32_first_not_finite, [VIC_F16] = f16_first_not_finite, [VIC_BF16] = bf16_first_not_finite},
     .largest = largest,
     .planes = &plane_kernels_avx2,
-    .sums = sums_avx2,
+    .sums = {sums8_avx2, sums4_avx2},
 };
 #endif

@@ -35,7 +35,8 @@ static int64_t above(const float *scores, int64_t n, bool smaller_better, uint32
 const struct kernels kernels_avx512 = {
     .name = "avx512",
     .available = processor_has_avx512,
-    .scan = SCAN_TABLE,
+    .scan = SCAN_TABLE(scan),
+    .gather = SCAN_TABLE(gather),
     .tile = TILE_TABLE,
     .above = above,
 };

@@ -32,9 +32,10 @@ INLINE int exact_query_shift(enum vic_dtype dtype) { return dtype == VIC_U8 ? -1
 const struct kernels kernels_avx512vnni = {
     .name = "avx512vnni",
     .available = processor_has_avx512vnni,
-    .scan_exact = SCAN_EXACT_TABLE,
+    .scan_exact = SCAN_EXACT_TABLE(scan),
+    .gather_exact = SCAN_EXACT_TABLE(gather),
     .tile_exact = TILE_EXACT_TABLE,
     .planes = &plane_kernels_avx512vnni,
-    .sums = sums_avx512vnni,
+    .sums = {sums8_avx512vnni, sums4_avx512vnni},
 };
 #endif

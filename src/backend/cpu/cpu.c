@@ -59,7 +59,10 @@ static void cpu_close(struct backend *backend) {
 
 static struct thread_pool *cpu_pool(struct backend *backend) { return backend->pool; }
 
-static code_sums *cpu_sums(const struct backend *backend) { return backend->kernels.sums; }
+static code_sums *cpu_sums(const struct backend *backend, enum plane_kind kind) {
+    code_sums *const *sums = backend->kernels.sums;
+    return sums[kind];
+}
 
 const struct backend_ops cpu_backend = {
     .name = "cpu",
@@ -76,4 +79,5 @@ const struct backend_ops cpu_backend = {
     .within = cpu_within,
     .score = cpu_score,
     .sums = cpu_sums,
+    .aim = cpu_aim,
 };

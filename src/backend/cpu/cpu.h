@@ -114,6 +114,9 @@ static inline bool queries_exact(const struct rows *rows, const struct vic_matri
 }
 /* All queries of a call: type fits, every element finite. */
 enum vic_status queries_check(struct resident *resident, const struct search_call *call);
+/* Query j into `target` (dim elements); returns its norm for cosine, else 0. */
+float query_prepare(const struct kernels *kernels, const struct rows *rows, const struct vic_matrix *queries, int64_t j,
+                    void *target);
 /* Queries [first, first + count) into the workspace, with norms for cosine; packed too when `pack`. */
 void queries_prepare(struct resident *resident, struct workspace *workspace, const struct vic_matrix *queries, int64_t first,
                      int64_t count, bool pack);
@@ -134,6 +137,9 @@ struct scratch *scan_scratch(const struct scan *scan, int worker);
 const void *scan_query(const struct scan *scan, int64_t j);
 /* Final scores of rows [first, first + n), n <= scores_count, for prepared query j into scratch->scores. */
 void scan_rows(const struct scan *scan, struct scratch *scratch, int64_t j, int64_t first, int64_t n);
+/* The score of a row that was scaled before its norm: its sum is taken from the scaled row. spare: dim floats. */
+float row_rescale(const struct kernels *kernels, const struct rows *rows, int64_t row, const void *query, float query_norm,
+                  float *spare);
 /* Cosine's division, rows that need scaling, NaN: raw sums to final scores, in place. */
 void scan_finish(const struct scan *scan, struct scratch *scratch, int64_t j, int64_t first, int64_t n, float *scores);
 /* Rows that are scored one here, one there: how many before its turn a row is asked for. */
@@ -146,6 +152,10 @@ static inline void row_prefetch(const struct rows *rows, uint32_t row) {
 static inline bool filter_passes(const uint64_t *filter, int64_t row) {
     return !filter || (filter[row >> 6] >> (row & 63) & 1);
 }
+
+/* ---- aim.c: rows here and there for a query, without a workspace */
+void cpu_aim(const struct backend *backend, const struct rows *rows, const struct vic_matrix *query, float *room,
+             struct row_aim *aim);
 
 /* ---- search.c, select.c, within.c: the questions */
 enum vic_status cpu_search(struct resident *resident, const struct search_call *call, const struct vic_hits *hits);

@@ -1,5 +1,6 @@
 /* Exact sums of 8-bit vectors against queries of their own type: the body shared by the instruction sets. A file includes
- * its lanes header, defines what is listed below, then fills its table with SCAN_EXACT_TABLE and TILE_EXACT_TABLE.
+ * its lanes header, defines what is listed below, then fills its table with SCAN_EXACT_TABLE(scan), SCAN_EXACT_TABLE(gather)
+ * and TILE_EXACT_TABLE.
  *
  * The idea: integers may be added in any order, so nothing of the canonical order binds here. Every sum of this library is
  * below 2^32 in magnitude (255 * 255 * 65,536 = 4,261,478,400), so 32-bit lanes that wrap around hold it exactly, whatever
@@ -43,11 +44,11 @@ INLINE words shorts_term(enum vic_dtype dtype, enum kernel_op op, const void *ro
     return shorts_step(sum, x, q);
 }
 
-INLINE words row_words(enum vic_dtype dtype, enum kernel_op op, const char *row, const void *query, int64_t dim) {
+INLINE words row_words(enum vic_dtype dtype, enum kernel_op op, bool streams, const char *row, const void *query, int64_t dim) {
     words even = words_zero(), odd = words_zero();
     int64_t i = 0;
     for (; i + 2 * STEP <= dim; i += 2 * STEP) {
-        fetch_ahead(row + i);
+        if (streams) fetch_ahead(row + i);
         even = shorts_term(dtype, op, row, query, i, STEP, even);
         odd = shorts_term(dtype, op, row, query, i + STEP, STEP, odd);
     }
@@ -56,13 +57,17 @@ INLINE words row_words(enum vic_dtype dtype, enum kernel_op op, const char *row,
     return words_add(even, odd);
 }
 
-INLINE void exact_scan(enum vic_dtype dtype, enum kernel_op op, const void *rows, int64_t n, int64_t dim, const void *query,
-                       float *scores) {
-    const char *row = rows;
+/* which NULL: rows 0 .. n - 1. */
+INLINE void exact_scan(enum vic_dtype dtype, enum kernel_op op, const void *rows, const uint32_t *which, int64_t n, int64_t dim,
+                       const void *query, float *scores) {
     words sums[LANES] = {0};
+    for (int64_t i = 0; i < GATHER_AHEAD; i++) row_fetch(rows, which, i, n, dim);
     for (int64_t i = 0; i < n; i += LANES) {
         int64_t count = n - i < LANES ? n - i : LANES;
-        for (int64_t r = 0; r < count; r++, row += dim) sums[r] = row_words(dtype, op, row, query, dim);
+        for (int64_t r = 0; r < count; r++) {
+            row_fetch(rows, which, i + r + GATHER_AHEAD, n, dim);
+            sums[r] = row_words(dtype, op, !which, row_at(rows, which, i + r, dim), query, dim);
+        }
         float group[LANES];
         floats_store(group, words_sum(sums, dtype == VIC_I8 && op == OP_DOT));
         memcpy(scores + i, group, (size_t)count * sizeof *scores);
@@ -167,7 +172,11 @@ INLINE void exact_group_run(enum kernel_op op, bool is_signed, const uint32_t *r
 
 #define EXACT(type, dtype, name, op)                                                                                           \
     static void type##_scan_exact_##name(const void *rows, int64_t n, int64_t dim, const void *query, float *scores) {         \
-        exact_scan(dtype, op, rows, n, dim, query, scores);                                                                    \
+        exact_scan(dtype, op, rows, NULL, n, dim, query, scores);                                                              \
+    }                                                                                                                          \
+    static void type##_gather_exact_##name(const void *rows, const uint32_t *which, int64_t n, int64_t dim, const void *query, \
+                                           float *scores) {                                                                    \
+        exact_scan(dtype, op, rows, which, n, dim, query, scores);                                                             \
     }                                                                                                                          \
     static void type##_pack_rows_##name(const void *rows, int64_t n, int64_t dim, void *packed) {                              \
         exact_pack_rows(dtype, op, rows, n, dim, packed);                                                                      \
@@ -191,9 +200,9 @@ EXACT(i8, VIC_I8, l2, OP_L2)
 EXACT(u8, VIC_U8, dot, OP_DOT)
 EXACT(u8, VIC_U8, l2, OP_L2)
 
-#define SCAN_EXACT_TABLE                                                                                                       \
+#define SCAN_EXACT_TABLE(form)                                                                                                 \
     {                                                                                                                          \
-        [VIC_I8] = {i8_scan_exact_dot, i8_scan_exact_l2}, [VIC_U8] = { u8_scan_exact_dot, u8_scan_exact_l2 }                   \
+        [VIC_I8] = {i8_##form##_exact_dot, i8_##form##_exact_l2}, [VIC_U8] = { u8_##form##_exact_dot, u8_##form##_exact_l2 }   \
     }
 #define TILE_EXACT_TABLE                                                                                                       \
     {                                                                                                                          \

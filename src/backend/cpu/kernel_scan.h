@@ -1,5 +1,6 @@
-/* One float32 query against streamed rows, in lanes: the body shared by the instruction sets. A file includes its lanes
- * header and sets SCAN_PASSES first, then fills `scan` of its table with SCAN_TABLE.
+/* One float32 query against streamed rows, or against rows that lie anywhere, in lanes: the body shared by the instruction
+ * sets. A file includes its lanes header and sets SCAN_PASSES first, then fills `scan` and `gather` of its table with
+ * SCAN_TABLE(scan) and SCAN_TABLE(gather).
  *
  * Layout: the 128 accumulators of the canonical sum are 8 blocks of 16 neighbours. A pass holds every SCAN_PASSES-th
  * block of one row in registers and runs over the row; with two passes (AVX2: half of the blocks fill its registers) the
@@ -44,8 +45,8 @@ INLINE struct block block_step(enum vic_dtype dtype, enum kernel_op op, const vo
 }
 
 /* Blocks first, first + SCAN_PASSES ... of one row, added up to one block. */
-INLINE struct block row_pass(enum vic_dtype dtype, enum kernel_op op, int64_t element, const void *row, int64_t dim,
-                             const float *query, int first) {
+INLINE struct block row_pass(enum vic_dtype dtype, enum kernel_op op, int64_t element, bool streams, const void *row,
+                             int64_t dim, const float *query, int first) {
     struct block a[HELD];
 #pragma GCC unroll 16
     for (int b = 0; b < HELD; b++) {
@@ -54,7 +55,7 @@ INLINE struct block row_pass(enum vic_dtype dtype, enum kernel_op op, int64_t el
     }
     int64_t i = 0;
     for (; i + CHUNK <= dim; i += CHUNK) {
-        if (first == 0)
+        if (streams && first == 0)
             for (int64_t byte = 0; byte < CHUNK * element; byte += 64) fetch_ahead((const char *)row + i * element + byte);
 #pragma GCC unroll 16
         for (int b = 0; b < HELD; b++)
@@ -76,10 +77,11 @@ INLINE struct block row_pass(enum vic_dtype dtype, enum kernel_op op, int64_t el
     return a[0];
 }
 
-INLINE struct block row_block(enum vic_dtype dtype, enum kernel_op op, int64_t element, const void *row, int64_t dim,
-                              const float *query) {
-    struct block sum = row_pass(dtype, op, element, row, dim, query, 0);
-    for (int pass = 1; pass < SCAN_PASSES; pass++) sum = block_add(sum, row_pass(dtype, op, element, row, dim, query, pass));
+INLINE struct block row_block(enum vic_dtype dtype, enum kernel_op op, int64_t element, bool streams, const void *row,
+                              int64_t dim, const float *query) {
+    struct block sum = row_pass(dtype, op, element, streams, row, dim, query, 0);
+    for (int pass = 1; pass < SCAN_PASSES; pass++)
+        sum = block_add(sum, row_pass(dtype, op, element, streams, row, dim, query, pass));
     return sum;
 }
 
@@ -105,13 +107,17 @@ INLINE floats blocks_sum(const struct block blocks[LANES]) {
     return floats_add(t[0], floats_zero());
 }
 
-INLINE void scan_rows(enum vic_dtype dtype, enum kernel_op op, int64_t element, const void *rows, int64_t n, int64_t dim,
-                      const float *query, float *scores) {
-    const char *row = rows;
+/* which NULL: rows 0 .. n - 1. */
+INLINE void scan_rows(enum vic_dtype dtype, enum kernel_op op, int64_t element, const void *rows, const uint32_t *which,
+                      int64_t n, int64_t dim, const float *query, float *scores) {
     struct block blocks[LANES] = {0};
+    for (int64_t i = 0; i < GATHER_AHEAD; i++) row_fetch(rows, which, i, n, dim * element);
     for (int64_t i = 0; i < n; i += LANES) {
         int64_t count = n - i < LANES ? n - i : LANES;
-        for (int64_t r = 0; r < count; r++, row += dim * element) blocks[r] = row_block(dtype, op, element, row, dim, query);
+        for (int64_t r = 0; r < count; r++) {
+            row_fetch(rows, which, i + r + GATHER_AHEAD, n, dim * element);
+            blocks[r] = row_block(dtype, op, element, !which, row_at(rows, which, i + r, dim * element), dim, query);
+        }
         float group[LANES];
         floats_store(group, blocks_sum(blocks));
         memcpy(scores + i, group, (size_t)count * sizeof *scores);
@@ -120,7 +126,11 @@ INLINE void scan_rows(enum vic_dtype dtype, enum kernel_op op, int64_t element, 
 
 #define SCAN(type, dtype, element, name, op)                                                                                   \
     static void type##_scan_##name(const void *rows, int64_t n, int64_t dim, const void *query, float *scores) {               \
-        scan_rows(dtype, op, element, rows, n, dim, query, scores);                                                            \
+        scan_rows(dtype, op, element, rows, NULL, n, dim, query, scores);                                                      \
+    }                                                                                                                          \
+    static void type##_gather_##name(const void *rows, const uint32_t *which, int64_t n, int64_t dim, const void *query,       \
+                                     float *scores) {                                                                          \
+        scan_rows(dtype, op, element, rows, which, n, dim, query, scores);                                                     \
     }
 #define SCAN_TYPE(type, dtype, element)                                                                                        \
     SCAN(type, dtype, element, dot, OP_DOT)                                                                                    \
@@ -132,12 +142,12 @@ SCAN_TYPE(bf16, VIC_BF16, 2)
 SCAN_TYPE(i8, VIC_I8, 1)
 SCAN_TYPE(u8, VIC_U8, 1)
 
-#define SCAN_TABLE                                                                                                             \
+#define SCAN_TABLE(form)                                                                                                       \
     {                                                                                                                          \
-        [VIC_F32] = {f32_scan_dot, f32_scan_l2}, [VIC_F16] = {f16_scan_dot, f16_scan_l2},                                      \
-        [VIC_BF16] = {bf16_scan_dot, bf16_scan_l2}, [VIC_I8] = {i8_scan_dot, i8_scan_l2}, [VIC_U8] = {                         \
-            u8_scan_dot,                                                                                                       \
-            u8_scan_l2                                                                                                         \
+        [VIC_F32] = {f32_##form##_dot, f32_##form##_l2}, [VIC_F16] = {f16_##form##_dot, f16_##form##_l2},                      \
+        [VIC_BF16] = {bf16_##form##_dot, bf16_##form##_l2}, [VIC_I8] = {i8_##form##_dot, i8_##form##_l2}, [VIC_U8] = {         \
+            u8_##form##_dot,                                                                                                   \
+            u8_##form##_l2                                                                                                     \
         }                                                                                                                      \
     }
 

@@ -23,6 +23,9 @@ enum { DTYPE_COUNT = VIC_U8 + 1 }; /* arrays are indexed by vic_dtype; slot 0 is
  * be read. */
 typedef void scan_kernel(const void *rows, int64_t n, int64_t dim, const void *query, float *scores);
 
+/* The same for rows which[0..n), wherever they lie; those to come are asked for ahead of time. */
+typedef void gather_kernel(const void *rows, const uint32_t *which, int64_t n, int64_t dim, const void *query, float *scores);
+
 /* A block of queries against a tile of rows, the arithmetic units the limit. Both sides are packed first, by the same
  * table's functions, into the order that `run` wants; what that order is, is the table's own business.
  *   rows:    `row_tile` rows a tile; a tile of fewer rows is padded with zero rows by pack_rows.
@@ -67,6 +70,9 @@ struct kernels {
     scan_kernel *scan[DTYPE_COUNT][OP_COUNT];
     /* Query of the rows' own integer type: the exact sum, rounded once to float32. VIC_I8 and VIC_U8 only. */
     scan_kernel *scan_exact[DTYPE_COUNT][OP_COUNT];
+    /* Both for rows that lie anywhere. */
+    gather_kernel *gather[DTYPE_COUNT][OP_COUNT];
+    gather_kernel *gather_exact[DTYPE_COUNT][OP_COUNT];
 
     /* The same two, many queries at once: float32 queries for every type; queries of the rows' integer type. */
     const struct tile_kernel *tile[DTYPE_COUNT][OP_COUNT];
@@ -91,7 +97,7 @@ struct kernels {
     float (*largest)(const float *source, int64_t n);
 
     const struct plane_kernels *planes;
-    code_sums *sums;
+    code_sums *sums[PLANE_COUNT];
 };
 
 extern const struct plane_kernels plane_kernels_scalar, plane_kernels_avx2, plane_kernels_avx512vnni;

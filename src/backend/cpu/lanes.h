@@ -26,4 +26,15 @@
 enum { AHEAD = 4096 };
 INLINE void fetch_ahead(const void *address) { __builtin_prefetch((const char *)address + AHEAD); }
 
+/* Rows that lie anywhere: row i of `which` (NULL: row i itself). Four rows ahead, of each at most a page. */
+enum { GATHER_AHEAD = 4 };
+INLINE const char *row_at(const void *rows, const uint32_t *which, int64_t i, int64_t row_bytes) {
+    return (const char *)rows + (which ? (int64_t)which[i] : i) * row_bytes;
+}
+INLINE void row_fetch(const void *rows, const uint32_t *which, int64_t i, int64_t n, int64_t row_bytes) {
+    if (!which || i >= n) return;
+    const char *row = row_at(rows, which, i, row_bytes);
+    for (int64_t byte = 0; byte < row_bytes && byte < AHEAD; byte += 64) __builtin_prefetch(row + byte);
+}
+
 #endif

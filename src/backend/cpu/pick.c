@@ -42,6 +42,8 @@ static void kernels_overlay(struct kernels *merged, const struct kernels *table)
         for (int op = 0; op < OP_COUNT; op++) {
             TAKE(scan[type][op]);
             TAKE(scan_exact[type][op]);
+            TAKE(gather[type][op]);
+            TAKE(gather_exact[type][op]);
             TAKE(tile[type][op]);
             TAKE(tile_exact[type][op]);
         }
@@ -54,7 +56,7 @@ static void kernels_overlay(struct kernels *merged, const struct kernels *table)
     TAKE(above);
     TAKE(largest);
     TAKE(planes);
-    TAKE(sums);
+    for (int kind = 0; kind < PLANE_COUNT; kind++) TAKE(sums[kind]);
 }
 
 /* A table whose name goes on from the one before is its extension: "avx512", then "avx512vnni", is "avx512+vnni". */

@@ -54,6 +54,18 @@ static float query_norm(const struct kernels *kernels, float *query, int64_t dim
     return norm < 0 ? -norm : norm;
 }
 
+float query_prepare(const struct kernels *kernels, const struct rows *rows, const struct vic_matrix *queries, int64_t j,
+                    void *target) {
+    const char *source = matrix_row(queries, j);
+    bool exact = queries_exact(rows, queries);
+    if (exact)
+        memcpy(target, source, (size_t)rows->dim);
+    else
+        kernels->to_float[queries->dtype](source, rows->dim, target);
+    if (rows->metric != VIC_COSINE) return 0;
+    return exact ? vector_norm_exact(kernels, rows->dtype, target, rows->dim) : query_norm(kernels, target, rows->dim);
+}
+
 void queries_prepare(struct resident *resident, struct workspace *workspace, const struct vic_matrix *queries, int64_t first,
                      int64_t count, bool pack) {
     const struct rows *rows = &resident->rows;
@@ -61,17 +73,9 @@ void queries_prepare(struct resident *resident, struct workspace *workspace, con
     bool exact = queries_exact(rows, queries);
     size_t element = exact ? 1 : 4;
     int64_t dim = rows->dim;
-    for (int64_t j = 0; j < count; j++) {
-        void *target = (char *)workspace->queries + (size_t)(j * dim) * element;
-        const char *source = matrix_row(queries, first + j);
-        if (exact)
-            memcpy(target, source, (size_t)dim);
-        else
-            kernels->to_float[queries->dtype](source, dim, target);
-        if (rows->metric == VIC_COSINE)
-            workspace->query_norms[j] =
-                exact ? vector_norm_exact(kernels, rows->dtype, target, dim) : query_norm(kernels, target, dim);
-    }
+    for (int64_t j = 0; j < count; j++)
+        workspace->query_norms[j] =
+            query_prepare(kernels, rows, queries, first + j, (char *)workspace->queries + (size_t)(j * dim) * element);
     if (!pack) return;
     enum kernel_op op = rows->metric == VIC_L2 ? OP_L2 : OP_DOT;
     const struct tile_kernel *tile = exact ? kernels->tile_exact[rows->dtype][op] : kernels->tile[rows->dtype][op];

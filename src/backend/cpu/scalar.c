@@ -120,10 +120,24 @@ static void exact_scan(enum vic_dtype dtype, enum kernel_op op, const void *rows
     for (int64_t i = 0; i < n; i++) scores[i] = exact_sum(dtype, op, (const char *)rows + i * dim, query, dim);
 }
 
+static void float_gather(to_float_kernel *to_float, int64_t element, enum kernel_op op, const void *rows, const uint32_t *which,
+                         int64_t n, int64_t dim, const void *query, float *scores) {
+    for (int64_t i = 0; i < n; i++)
+        scores[i] = canonical_sum(to_float, element, op, (const char *)rows + which[i] * dim * element, query, dim);
+}
+static void exact_gather(enum vic_dtype dtype, enum kernel_op op, const void *rows, const uint32_t *which, int64_t n,
+                         int64_t dim, const void *query, float *scores) {
+    for (int64_t i = 0; i < n; i++) scores[i] = exact_sum(dtype, op, (const char *)rows + which[i] * dim, query, dim);
+}
+
 /* One function and, for tiles, one row of pointers for each pair of a type and an operation. */
 #define FLOAT_SCAN(type, element, name, op)                                                                                    \
     static void type##_scan_##name(const void *rows, int64_t n, int64_t dim, const void *query, float *scores) {               \
         float_scan(type##_to_float, element, op, rows, n, dim, query, scores);                                                 \
+    }                                                                                                                          \
+    static void type##_gather_##name(const void *rows, const uint32_t *which, int64_t n, int64_t dim, const void *query,       \
+                                     float *scores) {                                                                          \
+        float_gather(type##_to_float, element, op, rows, which, n, dim, query, scores);                                        \
     }
 #define FLOAT_TYPE(type, element)                                                                                              \
     FLOAT_SCAN(type, element, dot, OP_DOT)                                                                                     \
@@ -139,6 +153,10 @@ static void exact_scan(enum vic_dtype dtype, enum kernel_op op, const void *rows
 #define EXACT_OP(type, dtype, name, op)                                                                                        \
     static void type##_exact_scan_##name(const void *rows, int64_t n, int64_t dim, const void *query, float *scores) {         \
         exact_scan(dtype, op, rows, n, dim, query, scores);                                                                    \
+    }                                                                                                                          \
+    static void type##_exact_gather_##name(const void *rows, const uint32_t *which, int64_t n, int64_t dim, const void *query, \
+                                           float *scores) {                                                                    \
+        exact_gather(dtype, op, rows, which, n, dim, query, scores);                                                           \
     }                                                                                                                          \
     static void type##_exact_run_##name(const void *rows, const void *queries, int64_t nq, int64_t dim, float *scores,         \
                                         int64_t ld) {                                                                          \
@@ -205,6 +223,13 @@ const struct kernels kernels_scalar = {
              [VIC_I8] = {i8_scan_dot, i8_scan_l2},
              [VIC_U8] = {u8_scan_dot, u8_scan_l2}},
     .scan_exact = {[VIC_I8] = {i8_exact_scan_dot, i8_exact_scan_l2}, [VIC_U8] = {u8_exact_scan_dot, u8_exact_scan_l2}},
+    .gather = {[VIC_F32] = {f32_gather_dot, f32_gather_l2},
+               [VIC_F16] = {f16_gather_dot, f16_gather_l2},
+               [VIC_BF16] = {bf16_gather_dot, bf16_gather_l2},
+               [VIC_I8] = {i8_gather_dot, i8_gather_l2},
+               [VIC_U8] = {u8_gather_dot, u8_gather_l2}},
+    .gather_exact =
+        {[VIC_I8] = {i8_exact_gather_dot, i8_exact_gather_l2}, [VIC_U8] = {u8_exact_gather_dot, u8_exact_gather_l2}},
     .tile = {[VIC_F32] = {&f32_tile[OP_DOT], &f32_tile[OP_L2]},
              [VIC_F16] = {&f16_tile[OP_DOT], &f16_tile[OP_L2]},
              [VIC_BF16] = {&bf16_tile[OP_DOT], &bf16_tile[OP_L2]},
@@ -224,5 +249,5 @@ const struct kernels kernels_scalar = {
         {[VIC_F32] = f32_first_not_finite, [VIC_F16] = f16_first_not_finite, [VIC_BF16] = bf16_first_not_finite},
     .largest = largest,
     .planes = &plane_kernels_scalar,
-    .sums = sums_scalar,
+    .sums = {sums8_scalar, sums4_scalar},
 };

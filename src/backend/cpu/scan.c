@@ -27,21 +27,15 @@ const void *scan_query(const struct scan *scan, int64_t j) {
     return (const char *)scan->workspace->queries + (size_t)(j * scan->resident->rows.dim) * (scan->exact ? 1 : 4);
 }
 
-/* Rows that were scaled before their norm: their sum is taken again from the scaled row. Rare in real data. */
-static void rescale_rows(const struct scan *scan, struct scratch *scratch, int64_t j, int64_t first, int64_t n, float *scores) {
-    const struct rows *rows = &scan->resident->rows;
-    const struct kernels *kernels = &scan->resident->backend->kernels;
-    const char *data = rows->data;
-    for (int64_t i = 0; i < n; i++) {
-        float norm = rows->norms[first + i];
-        if (!(norm < 0)) continue;
-        const char *row = data + (first + i) * rows->dim * (int64_t)vic_dtype_bytes(rows->dtype);
-        kernels->to_float[rows->dtype](row, rows->dim, scratch->row);
-        (void)vector_norm(kernels, scratch->row, rows->dim, scratch->row);
-        float positive = -norm;
-        kernels->scan[VIC_F32][OP_DOT](scratch->row, 1, rows->dim, scan_query(scan, j), &scores[i]);
-        kernels->cosine(&scores[i], &positive, 1, scan->workspace->query_norms[j]);
-    }
+float row_rescale(const struct kernels *kernels, const struct rows *rows, int64_t row, const void *query, float query_norm,
+                  float *spare) {
+    float positive = -rows->norms[row], score = 0;
+    kernels->to_float[rows->dtype]((const char *)rows->data + row * rows->dim * (int64_t)vic_dtype_bytes(rows->dtype),
+                                   rows->dim, spare);
+    (void)vector_norm(kernels, spare, rows->dim, spare);
+    kernels->scan[VIC_F32][OP_DOT](spare, 1, rows->dim, query, &score);
+    kernels->cosine(&score, &positive, 1, query_norm);
+    return score;
 }
 
 static bool any_negative(const float *values, int64_t n) {
@@ -62,7 +56,9 @@ void scan_finish(const struct scan *scan, struct scratch *scratch, int64_t j, in
         }
         const float *norms = rows->norms + first;
         kernels->cosine(scores, norms, n, query_norm);
-        if (any_negative(norms, n)) rescale_rows(scan, scratch, j, first, n, scores);
+        bool scaled = any_negative(norms, n); /* rare in real data */
+        for (int64_t i = 0; scaled && i < n; i++)
+            if (norms[i] < 0) scores[i] = row_rescale(kernels, rows, first + i, scan_query(scan, j), query_norm, scratch->row);
     }
     if (!scan->exact) kernels->replace_nan(scores, n);
 }

@@ -12,6 +12,6 @@ static inline void sums_prefetch(const uint8_t *codes, int64_t stride_bytes, uin
     for (int64_t at = 0; at < stride_bytes && at < SUMS_AHEAD_BYTES; at += 64) __builtin_prefetch(line + at);
 }
 
-extern code_sums sums_scalar, sums_avx2, sums_avx512vnni;
+extern code_sums sums8_scalar, sums4_scalar, sums8_avx2, sums4_avx2, sums8_avx512vnni, sums4_avx512vnni;
 
 #endif

@@ -1,0 +1,167 @@
+/* Rows as the codes of a plane, of 8 bits or of 4: a row is scale * (code - offset) an element, a query or a row to measure
+ * from is bytes, and a distance is made of the integer sum of their products. The offset is taken out of the sum once an aim.
+ *
+ * 8-bit codes are what graphs are built over. 4-bit codes are half as much to read and less exact, so their lists are longer
+ * where beams are short: at least 32 rows and a quarter of the beam get the score that orders them rightly. */
+#include "index/vamana.h"
+
+#include <math.h>
+#include <string.h>
+
+struct aim aim_at_row(const struct points *points, uint32_t row, int8_t *codes) {
+    const uint8_t *source = points->codes + (int64_t)row * points->stride_bytes;
+    int32_t sum = 0;
+    for (int64_t i = 0; i < points->stride_bytes; i++) {
+        codes[i] = (int8_t)(source[i] ^ 128);
+        sum += codes[i];
+    }
+    float scale = points->terms[row].scale;
+    struct aim aim = {.points = points, .codes = codes, .bias = 128 * sum, .factor = -scale};
+    if (!points->inner) aim.factor = -2 * scale, aim.base = points->terms[row].square, aim.weight = 1;
+    return aim;
+}
+
+/* To the nearest whole number, |value| <= 2^22, without a call: the sum's last bits are the number. */
+static inline int32_t nearest(float value) { return (int32_t)(float_bits(value + 12582912.0f) - 0x4b400000u); }
+
+/* Dimensions [first, first + count) as float32. */
+static void elements_load(enum vic_dtype dtype, const void *vector, int64_t first, int64_t count, float *values) {
+    if (dtype == VIC_F32)
+        memcpy(values, (const char *)vector + first * (int64_t)sizeof(float), (size_t)count * sizeof(float));
+    else
+        for (int64_t i = 0; i < count; i++) values[i] = dtype_load(dtype, vector, first + i);
+}
+
+/* `elements` bytes, those past the query's dimension 0. */
+static void query_aim(const struct points *points, enum plane_kind kind, const struct vic_matrix *query, int64_t elements,
+                      int8_t *codes, struct aim *aim) {
+    float block[64], largest = 0;
+    int32_t sum = 0;
+    int64_t dim = query->dim;
+    for (int64_t first = 0; first < dim; first += 64) {
+        int64_t count = dim - first < 64 ? dim - first : 64;
+        elements_load(query->dtype, query->data, first, count, block);
+        for (int64_t i = 0; i < count; i++) largest = fabsf(block[i]) > largest ? fabsf(block[i]) : largest;
+    }
+    /* A query so small that its step would vanish has all codes 0. */
+    float inverse = largest >= 0x1p-100f ? 127 / largest : 0;
+    for (int64_t first = 0; first < elements; first += 64) {
+        int64_t count = dim - first < 64 ? dim - first : 64;
+        memset(block, 0, sizeof block);
+        if (count > 0) elements_load(query->dtype, query->data, first, count, block);
+        for (int64_t i = 0; i < 64; i++) {
+            codes[first + i] = (int8_t)nearest(block[i] * inverse);
+            sum += codes[first + i];
+        }
+    }
+    bool euclidean = points->rows->metric == VIC_L2;
+    *aim = (struct aim){.points = points,
+                        .codes = codes,
+                        .bias = plane_offset(kind) * sum,
+                        .factor = euclidean ? -2 * (largest / 127) : -1,
+                        .weight = euclidean ? 1 : 0};
+}
+
+static int64_t room8(const struct points *points) { return points->stride_bytes; }
+static int64_t room4(const struct points *points) { return 2 * points->stride_bytes; }
+
+static void aim8(const struct points *points, const struct vic_matrix *query, void *room, struct aim *aim) {
+    query_aim(points, PLANE_8, query, room8(points), room, aim);
+}
+static void aim4(const struct points *points, const struct vic_matrix *query, void *room, struct aim *aim) {
+    query_aim(points, PLANE_4, query, room4(points), room, aim);
+}
+
+void points_distances(const struct points *points, const struct aim *aim, const uint32_t *rows, int64_t n, float *distances) {
+    int32_t sums[WALK_BATCH];
+    points->sums(points->codes, points->stride_bytes, rows, n, aim->codes, sums);
+    for (int64_t i = 0; i < n; i++) {
+        struct point_term term = points->terms[rows[i]];
+        distances[i] = (aim->factor * term.scale) * (float)(sums[i] - aim->bias) + (aim->base + aim->weight * term.square);
+    }
+}
+
+static int64_t list8(int64_t beam) { return beam; }
+static int64_t list4(int64_t beam) { return beam > 32 + beam / 4 ? beam : 32 + beam / 4; }
+
+/* ---------------------------------------------------------------- terms */
+
+enum { TERM_ROWS = 1024 };
+
+struct term_job {
+    const struct plane *plane;
+    enum plane_kind kind;
+    struct point_term *terms;
+    int64_t n;
+};
+
+static int32_t codes_square(enum plane_kind kind, const uint8_t *codes, int64_t stride_bytes) {
+    int32_t sum = 0;
+    if (kind == PLANE_8)
+        for (int64_t i = 0; i < stride_bytes; i++) sum += (codes[i] - 128) * (codes[i] - 128);
+    else
+        for (int64_t i = 0; i < stride_bytes; i++) {
+            int32_t low = (codes[i] & 15) - 8, high = (codes[i] >> 4) - 8;
+            sum += low * low + high * high;
+        }
+    return sum;
+}
+
+static void term_part(void *argument, int worker, int64_t part) {
+    const struct term_job *job = argument;
+    (void)worker;
+    int64_t end = (part + 1) * TERM_ROWS < job->n ? (part + 1) * TERM_ROWS : job->n;
+    for (int64_t row = part * TERM_ROWS; row < end; row++) {
+        const uint8_t *codes = job->plane->codes + row * job->plane->stride_bytes;
+        float scale = job->plane->scale[row];
+        int32_t sum = codes_square(job->kind, codes, job->plane->stride_bytes);
+        job->terms[row] = (struct point_term){scale, scale * scale * (float)sum};
+    }
+}
+
+static enum vic_status points_open(struct vic_device *device, const struct rows *rows, enum plane_kind kind,
+                                   const struct plane *plane, struct graph *graph, struct points *points) {
+    enum vic_status status = mem_alloc_array(graph->mem, (uint64_t)rows->n, sizeof(struct point_term),
+                                             "the terms of a graph's points", &graph->own_terms[kind]);
+    if (status != VIC_OK) return status;
+    struct term_job job = {plane, kind, graph->own_terms[kind], rows->n};
+    (void)thread_pool_run(device->host_ops->pool(device->host_backend), (rows->n + TERM_ROWS - 1) / TERM_ROWS, term_part, &job);
+    *points = (struct points){.n = rows->n,
+                              .row_bytes = plane->stride_bytes + (int64_t)sizeof(struct point_term),
+                              .ahead = graph->own_terms[kind],
+                              .ahead_bytes = sizeof(struct point_term),
+                              .rows = rows,
+                              .codes = plane->codes,
+                              .stride_bytes = plane->stride_bytes,
+                              .terms = graph->own_terms[kind],
+                              .inner = rows->metric == VIC_DOT,
+                              .sums = device->host_ops->sums(device->host_backend, kind)};
+    return VIC_OK;
+}
+
+static enum vic_status open8(struct vic_device *device, const struct rows *rows, struct graph *graph, struct points *points) {
+    const struct plane *plane = &rows->planes[PLANE_8];
+    enum vic_status status = VIC_OK;
+    if (!plane->codes) { /* integer rows have no planes */
+        graph->own_codes = (struct corpus){.mem = graph->mem};
+        graph->own_codes.rows = (struct rows){.n = rows->n, .dim = rows->dim, .dtype = rows->dtype, .metric = rows->metric};
+        plane = &graph->own_codes.rows.planes[PLANE_8];
+        TRY(planes_alloc(&graph->own_codes, rows->dim, VIC_PLANES_8));
+        TRY(planes_code(device, &graph->own_codes, rows, 0, NULL));
+    }
+    TRY(points_open(device, rows, PLANE_8, plane, graph, points));
+    points->kind = &points_8;
+done:
+    return status;
+}
+
+static enum vic_status open4(struct vic_device *device, const struct rows *rows, struct graph *graph, struct points *points) {
+    const struct plane *plane = &rows->planes[PLANE_4];
+    if (!plane->codes) return VIC_OK;
+    enum vic_status status = points_open(device, rows, PLANE_4, plane, graph, points);
+    if (status == VIC_OK) points->kind = &points_4;
+    return status;
+}
+
+const struct point_kind points_8 = {"8", VIC_CODES_8, open8, room8, aim8, points_distances, list8};
+const struct point_kind points_4 = {"4", VIC_CODES_4, open4, room4, aim4, points_distances, list4};
