@@ -2,6 +2,7 @@
 #include "input.h"
 #include "term.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,21 +42,45 @@ done:
     return false;
 }
 
+/* What --graph takes, in any order, each once. */
+enum { GRAPH_NAMES = 4 };
+static const struct graph_name {
+    const char *name;
+    double low, high;
+    bool whole;
+} graph_names[GRAPH_NAMES] = {{"degree", 1, 512, true}, {"beam", 1, 1024, true}, {"alpha", 1, 2, false}, {"force", 0, 1, true}};
+
+static bool graph_item_read(const char *item, int length, double values[GRAPH_NAMES]) {
+    size_t name = strcspn(item, "=,"), which = 0;
+    while (which < GRAPH_NAMES && (strlen(graph_names[which].name) != name || memcmp(graph_names[which].name, item, name) != 0))
+        which++;
+    if (which == GRAPH_NAMES || item[name] != '=')
+        return say_usage("--graph: expected degree=N, beam=N, alpha=X or force=1 with commas between, found \"%.*s\"", length,
+                         item),
+               false;
+    const struct graph_name *known = &graph_names[which];
+    const char *text = item + name + 1;
+    char *end = NULL;
+    double value = isdigit((unsigned char)*text) ? strtod(text, &end) : -1;
+    if (end != item + length || value < known->low || value > known->high || (known->whole && value != (double)(int)value))
+        return say_usage("--graph %.*s: expected %s from %g to %g", length, item, known->whole ? "a whole number" : "a number",
+                         known->low, known->high),
+               false;
+    if (values[which] >= 0) return say_usage("--graph: %s is there twice", known->name), false;
+    values[which] = value;
+    return true;
+}
+
 /* "degree=64,beam=100,alpha=1.2,force=1", each of them optional. */
 static bool graph_read(const char *text, struct vic_graph_options *graph) {
-    static const char *const names[] = {"degree", "beam", "alpha", "force"};
-    double values[4] = {0};
-    for (const char *at = text; *at; at += *at == ',') {
-        size_t name = strcspn(at, "=,"), which = 0;
-        while (which < 4 && (strlen(names[which]) != name || memcmp(names[which], at, name) != 0)) which++;
-        char *end = NULL;
-        if (which < 4 && at[name] == '=') values[which] = strtod(at + name + 1, &end);
-        if (!end || end == at + name + 1 || (*end && *end != ',') || !(values[which] >= 0 && values[which] <= 1e6) ||
-            (which != 2 && values[which] != (double)(int32_t)values[which]))
-            return say_usage("--graph: expected degree=N, beam=N, alpha=X or force=1 with commas between, found \"%s\"", at),
-                   false;
-        at = end;
+    double values[GRAPH_NAMES] = {-1, -1, -1, -1};
+    for (const char *at = text; at && *text;) {
+        size_t length = strcspn(at, ",");
+        if (!graph_item_read(at, (int)length, values)) return false;
+        at = at[length] ? at + length + 1 : NULL;
     }
+    for (int i = 0; i < GRAPH_NAMES; i++)
+        if (values[i] < 0) values[i] = 0; /* the library's default */
     *graph = (struct vic_graph_options){.size = sizeof *graph,
                                         .degree = (int32_t)values[0],
                                         .beam = (int32_t)values[1],
@@ -87,6 +112,7 @@ static bool build_file(struct vic_device *device, const char *rows_path, const s
            vic_dtype_name(info.dtype), vic_metric_name(info.metric), info.has_ids ? ", ids" : "",
            info.has_texts ? ", texts" : "", info.planes & VIC_PLANES_8 ? ", 8-bit codes" : "",
            info.planes & VIC_PLANES_4 ? ", 4-bit codes" : "", show_bytes(file.bytes), show_seconds(seconds_now() - began));
+    if (info.repairs) printf("%s rows that no walk would have reached were tied in by hand\n", show_count(info.repairs));
     if (options->graph && !info.degree) printf("%s rows are too few for a graph; force=1 makes one\n", show_count(info.rows));
     built = true;
 done:

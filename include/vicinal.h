@@ -416,7 +416,7 @@ struct vic_index_info {
     int32_t reserved;
     int32_t degree;  /* a graph's most neighbours of a row; 0: there is no graph */
     int32_t entries; /* rows at which walks through it begin */
-    int64_t repairs; /* rows that its build had to tie in by hand; 0 when it comes from a file */
+    int64_t repairs; /* rows that its build had to tie in by hand; 0 for an index that was opened */
 };
 
 /* info->size must be set. Any thread. */

@@ -342,10 +342,12 @@ static enum vic_status build_with_graph(struct vic_device *device, struct source
     }
     if (wanted && given->path) {
         const struct vic_open_options open = {.size = sizeof open};
+        int64_t repairs = made->graph.repairs;
         TRY(index_save(made, given->path, &options.progress));
         index_free(made);
         made = NULL;
         TRY(index_open(device, given->path, &open, &made));
+        made->graph.repairs = repairs;
     }
     *index = made, made = NULL;
 done:

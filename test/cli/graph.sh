@@ -50,12 +50,69 @@ code_is 1
 # the same bytes from any number of threads
 prepare build rows.fbin -o again.vic --graph degree=24,beam=40 --threads 3
 same_files rows.vic again.vic
-for wrong in degree degree= degree=x width=3 degree=1.5 degree=-1 degree=8,,beam=9; do
+# what the line says is what is built; --graph '' means the defaults
+built() { # OPTIONS, degree
+    prepare build rows.fbin -o form.vic --graph "$1"
+    run info form.vic
+    out_has "graph     $2 neighbours a row"
+    prepare check form.vic
+}
+built '' 64
+built degree=1 1
+built beam=8,degree=512 512
+built alpha=2,beam=1 64
+built force=0,alpha=1,degree=3 3
+rm form.vic
+prepare gen duplicates copies.fbin --n 6000 --dim 8 --share 0.9
+run build copies.fbin -o copies.vic --graph degree=8
+out_has "rows that no walk would have reached were tied in by hand"
+# few rows are scanned, unless they are to have a graph all the same
+prepare gen manifold few.fbin --n 100 --dim 32
+run build few.fbin -o few.vic --graph degree=8
+code_is 0
+out_has "100 rows are too few for a graph; force=1 makes one"
+run search few.vic queries.fbin --path graph
+code_is 1
+err_has "expected an index with a graph for path graph, found a flat one"
+run build few.fbin -o few.vic --graph degree=8,force=1
+out_lacks "too few"
+prepare search few.vic queries.fbin -k 100 --path graph -o walked.jsonl
+prepare search few.vic queries.fbin -k 100 --path scan -o scanned.jsonl
+same_files walked.jsonl scanned.jsonl
+# what a graph cannot answer is answered exactly, and said
+run search few.vic queries.fbin --beam 5000 --stats
+out_has '"fallback":"beam"'
+echo 3 >ids.txt
+run search few.vic queries.fbin --filter-ids ids.txt --stats
+out_has '"fallback":"filter"'
+# whole numbers, ids and texts go along
+prepare gen manifold bytes.u8bin --n 5000 --dim 8
+prepare convert queries.fbin text.npy
+awk 'BEGIN { for (i = 0; i < 5000; i++) print 7 * i }' >ids.txt
+awk 'BEGIN { for (i = 0; i < 5000; i++) print "row " i }' >texts.txt
+prepare build bytes.u8bin -o bytes.vic --metric l2 --graph degree=12 --ids ids.txt --texts texts.txt
+prepare check bytes.vic
+run search bytes.vic bytes.u8bin -k 1 --beam 32 --texts
+out_has '{"query":100,"metric":"l2","better":"smaller","hits":[{"id":700,"score":0.0,"text":"row 100"}]}'
+rm text.npy
+# refused, with both numbers; nothing is left
+before=$(find . | LC_ALL=C sort)
+run build rows.fbin -o no.vic --graph degree=64 --budget 4M
+code_is 1
+err_has "but the budget host_bytes is 4194304 bytes"
+for wrong in degree width=3 degree=600 beam=0 alpha=3; do
     run build rows.fbin -o no.vic --graph $wrong
     code_is 2
 done
-run build rows.fbin -o no.vic --graph degree=600
-code_is 1
-[ ! -e no.vic ]
+[ "$before" = "$(find . | LC_ALL=C sort)" ]
 verdict $? "a refused build left a file"
+# a slot that names no row: found by a check that says where, searched within bounds
+offset=$("$vicinal" info few.vic --json | sed 's/.*"name":"graph","offset":\([0-9]*\).*/\1/')
+cp few.vic broken.vic
+printf '\377\377\377\177' | dd of=broken.vic bs=1 seek=$((offset + 4)) conv=notrunc 2>/dev/null
+run check broken.vic
+code_is 1
+err_has "graph"
+run search broken.vic queries.fbin --path graph
+code_is 0
 finish

@@ -56,6 +56,34 @@ wrong 'search a b --path sca' '--path sca: expected one of auto|scan|select|cert
 wrong 'search a b --color blue' '--color blue: expected one of auto|always|never'
 wrong 'search a b --within near' '--within near: expected a number'
 wrong 'search a b --within nan' '--within nan: expected a number'
+graph_wrong() { # what is given, the part that is wrong
+    wrong "build a -o x --graph $1" \
+        "--graph: expected degree=N, beam=N, alpha=X or force=1 with commas between, found \"$2\""
+}
+graph_wrong width=3 width=3
+graph_wrong degree degree
+graph_wrong Degree=8 Degree=8
+graph_wrong degree=8,,beam=9 ''
+graph_wrong degree=8, ''
+graph_wrong ,degree=8 ''
+graph_wrong degree=8,9 9
+for value in 0 513 -1 +8 x 1.5 8x 1e9 '' nan 99999999999999999999; do
+    wrong "build a -o x --graph beam=9,degree=$value" "--graph degree=$value: expected a whole number from 1 to 512"
+done
+for value in 0 1025 -1; do
+    wrong "build a -o x --graph beam=$value" "--graph beam=$value: expected a whole number from 1 to 1024"
+done
+for value in 0 0.99 2.01 -1 nan inf; do
+    wrong "build a -o x --graph alpha=$value,degree=8" "--graph alpha=$value: expected a number from 1 to 2"
+done
+wrong 'build a -o x --graph force=2' '--graph force=2: expected a whole number from 0 to 1'
+wrong 'build a -o x --graph degree=8,beam=9,degree=8' '--graph: degree is there twice'
+wrong 'build a -o x --graph' 'option --graph needs a value: NAME=N,...'
+wrong 'search a b --beam -1' '--beam -1: expected a whole number from 0 to 2147483647'
+wrong 'search a b --beam 2147483648' '--beam 2147483648: expected a whole number from 0 to 2147483647'
+wrong 'search a b --beam wide' '--beam wide: expected a whole number from 0 to 2147483647'
+wrong 'search a b --parents 9' '--parents 9: expected a whole number from 0 to 8'
+wrong 'search a b --parents -1' '--parents -1: expected a whole number from 0 to 8'
 wrong 'search a b -o hits.txt' '-o hits.txt: expected a name that ends in .bin, .ivecs, .npy, .json or .jsonl'
 wrong 'search a b --filter-ids x --exclude-ids y' '--filter-ids and --exclude-ids exclude each other'
 wrong 'gen gauss x.fbin --n 3' '--dim N is needed: how many dimensions'

@@ -171,6 +171,10 @@ static void opened_graphs_answer_and_save_as_built_ones(void **state) {
         assert_int_equal(again.size, blob.size);
         assert_memory_equal(again.bytes, blob.bytes, blob.size);
         assert_true(blob_equals_file(&blob, scratch_path("streamed")));
+        struct vic_index_info in_memory = {.size = sizeof in_memory}, in_file = {.size = sizeof in_file};
+        must(vic_index_info(built, &in_memory));
+        must(vic_index_info(streamed, &in_file));
+        assert_int_equal(in_memory.repairs, in_file.repairs);
         int64_t ids[2][10];
         float scores[2][10];
         if (data.dtype <= VIC_BF16) {
