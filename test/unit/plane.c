@@ -100,46 +100,139 @@ static void sums_at_the_edge_of_32_bits_are_exact(void **state) {
     test_done();
 }
 
-/* Batches: decoded rows against the layout's own words, and the test of the bound against its definition. */
-static void decode_and_reach_check(enum plane_kind kind, int64_t n, int64_t dim, struct random *random) {
-    int64_t stride = plane_stride(kind, dim);
-    struct guarded codes = guarded_take((size_t)stride, PLACE_END), row = guarded_take((size_t)dim, PLACE_END);
-    for (int64_t i = 0; i < stride; i++) ((uint8_t *)codes.data)[i] = (uint8_t)random_next(random);
-    for (int t = 0; tables[t]; t++) {
-        tables[t]->decode[kind](codes.data, dim, row.data);
-        for (int64_t i = 0; i < dim; i++) {
-            int32_t byte = ((uint8_t *)codes.data)[plane_byte(kind, i)];
-            int32_t code = kind == PLANE_8 ? byte : byte >> plane_shift(kind, i) & 15;
-            assert_int_equal(((int8_t *)row.data)[i], code - plane_offset(kind));
-        }
-    }
-    struct guarded numbers[4];
-    for (int i = 0; i < 4; i++) {
-        numbers[i] = guarded_take((size_t)n * sizeof(float), PLACE_END);
-        for (int64_t j = 0; j < n; j++) ((float *)numbers[i].data)[j] = random_normal(random);
-    }
-    if (n > 3) ((float *)numbers[2].data)[2] = NAN; /* only a damaged file has that: it counts as reached */
-    struct plane plane = {codes.data, stride, numbers[1].data, numbers[2].data};
-    struct plane_query query = {.step = 0.5f, .alpha = 0.25f, .beta = 0.125f, .gamma = 0.01f, .kappa = -0.5f};
-    const float *sums = numbers[0].data, *scale = numbers[1].data, *error = numbers[2].data, *norms = numbers[3].data;
-    for (int t = 0; tables[t]; t++)
-        for (int with_norms = 0; with_norms <= 1; with_norms++) {
-            uint64_t right = 0;
-            for (int64_t i = 0; i < n; i++)
-                if (!(bound_upper(&query, sums[i], scale[i], error[i], with_norms ? norms[i] : 0) < 0.1f))
-                    right |= UINT64_C(1) << i;
-            uint64_t found = tables[t]->reach(sums, &plane, with_norms ? norms : NULL, 0, n, &query, 0.1f);
-            assert_true(found == right);
-        }
-    for (int i = 0; i < 4; i++) guarded_give(&numbers[i]);
-    guarded_give(&codes), guarded_give(&row);
+/* ---- batches */
+
+enum { PAIRS_MOST = GROUP_ROWS * 70 };
+/* A table's answer in the order of pairs. */
+struct pairs {
+    int64_t count;
+    struct pair {
+        uint32_t pair, bits; /* of upper */
+    } found[PAIRS_MOST];
+};
+
+static int pair_compare(const void *a, const void *b) {
+    uint32_t left = ((const struct pair *)a)->pair, right = ((const struct pair *)b)->pair;
+    return left < right ? -1 : left > right;
 }
 
-static void decoding_and_the_test_of_the_bound_are_as_defined(void **state) {
+/* A block of queries and a group of rows in memory that ends where they end. */
+struct block {
+    struct plane_group group;
+    struct plane plane;
+    struct plane_query *queries;
+    int8_t *query_codes;
+    struct guarded codes, numbers[3], least;
+};
+
+static struct block block_make(enum plane_kind kind, int64_t n, int64_t nq, int64_t dim, bool with_norms,
+                               struct random *random) {
+    struct block block = {.queries = take((size_t)nq * sizeof(struct plane_query)), .query_codes = take((size_t)(nq * dim))};
+    int64_t stride = plane_stride(kind, dim);
+    float *query = take((size_t)dim * sizeof *query);
+    for (int64_t j = 0; j < nq; j++) {
+        for (int64_t i = 0; i < dim; i++) query[i] = random_normal(random);
+        enum vic_metric metric = with_norms ? VIC_L2 : VIC_COSINE;
+        assert_true(bound_query(metric, query, dim, 1, NULL, block.query_codes + j * dim, &block.queries[j]));
+        if (random_below(random, 9) == 0) block.queries[j] = (struct plane_query){0}; /* one that no bound covers */
+    }
+    block.codes = guarded_take((size_t)(n * stride), PLACE_END);
+    for (int64_t i = 0; i < n * stride; i++) ((uint8_t *)block.codes.data)[i] = (uint8_t)random_next(random);
+    for (int i = 0; i < 3; i++) {
+        block.numbers[i] = guarded_take((size_t)n * sizeof(float), PLACE_END);
+        for (int64_t row = 0; row < n; row++) ((float *)block.numbers[i].data)[row] = random_unit(random);
+    }
+    if (n > 3) ((float *)block.numbers[1].data)[2] = NAN; /* only a damaged file has that: it counts as reaching */
+    block.least = guarded_take((size_t)((nq + 15) / 16 * 64), PLACE_END);
+    for (int64_t j = 0; j < (nq + 15) / 16 * 16; j++) {
+        float most = 300 * sqrtf((float)dim);
+        ((float *)block.least.data)[j] = random_below(random, 7) ? most * (random_unit(random) - 0.5f) : -INFINITY;
+    }
+    block.plane = (struct plane){block.codes.data, stride, block.numbers[0].data, block.numbers[1].data};
+    block.group = (struct plane_group){.kind = kind,
+                                       .norms = with_norms ? block.numbers[2].data : NULL,
+                                       .n = n,
+                                       .dim = dim,
+                                       .nq = nq,
+                                       .least = block.least.data};
+    free(query);
+    return block;
+}
+
+static void block_free(struct block *block) {
+    free(block->queries), free(block->query_codes);
+    guarded_give(&block->codes), guarded_give(&block->least);
+    for (int i = 0; i < 3; i++) guarded_give(&block->numbers[i]);
+}
+
+/* From row `first` of the block on. */
+static void pairs_take(const struct plane_tile *tile, const struct block *block, int64_t first, struct pairs *pairs) {
+    struct plane_group group = block->group;
+    struct guarded packed = guarded_take((size_t)((tile->queries_bytes(group.nq, group.dim) + 63) / 64 * 64), PLACE_END);
+    struct guarded decoded = guarded_take((size_t)((tile->decoded_bytes(group.dim) + 64) / 64 * 64), PLACE_END);
+    uint32_t *found = take(PAIRS_MOST * sizeof *found);
+    float *uppers = take(PAIRS_MOST * sizeof *uppers);
+    group.plane = &block->plane, group.queries = packed.data, group.decoded = decoded.data;
+    group.first = first, group.n -= first;
+    tile->pack(block->queries, group.nq, group.kind, group.dim, packed.data);
+    pairs->count = tile->run(&group, found, uppers);
+    for (int64_t i = 0; i < pairs->count; i++) pairs->found[i] = (struct pair){found[i], float_bits(uppers[i])};
+    qsort(pairs->found, (size_t)pairs->count, sizeof *pairs->found, pair_compare);
+    free(found), free(uppers);
+    guarded_give(&packed), guarded_give(&decoded);
+}
+
+/* The reference against the bound's own words. */
+static void reference_check(const struct block *block, const struct pairs *pairs) {
+    int64_t at = 0;
+    for (int64_t j = 0; j < block->group.nq; j++)
+        for (int64_t i = 0; i < block->group.n; i++) {
+            const struct plane_query *query = &block->queries[j];
+            int64_t sum = 0;
+            for (int64_t d = 0; query->low && d < block->group.dim; d++) {
+                int32_t byte = block->plane.codes[i * block->plane.stride_bytes + plane_byte(block->group.kind, d)];
+                int32_t code = block->group.kind == PLANE_8 ? byte : byte >> plane_shift(PLANE_4, d) & 15;
+                sum += (code - plane_offset(block->group.kind)) * query->low[d];
+            }
+            float upper = bound_upper(query, (float)sum, block->plane.scale[i], block->plane.error[i],
+                                      block->group.norms ? block->group.norms[i] : 0);
+            if (upper < block->group.least[j]) continue;
+            assert_true(at < pairs->count && pairs->found[at].pair == (uint32_t)(j * GROUP_ROWS + i));
+            assert_true(pairs->found[at++].bits == float_bits(upper) || isnan(upper));
+        }
+    assert_int_equal(at, pairs->count);
+}
+
+static void every_tile_finds_the_pairs_that_reach(void **state) {
     (void)state;
     struct random random = test_random(5);
+    static const int64_t batches[] = {1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 49, 64, 70};
+    struct pairs *right = take(sizeof *right), *found = take(sizeof *found);
+    bool some = false, not_all = false;
     for (int kind = 0; kind < PLANE_COUNT; kind++)
-        for (int64_t n = 1; n <= 64; n++) decode_and_reach_check((enum plane_kind)kind, n, dims[n % COUNT(dims)], &random);
+        for (int64_t n = 1; n <= GROUP_ROWS; n++) {
+            int64_t nq = batches[random_below(&random, COUNT(batches))], dim = dims[n % COUNT(dims)];
+            struct block block = block_make((enum plane_kind)kind, n, nq, dim, n % 2 == 0, &random);
+            test_says("plane %d, n %d, nq %d, dim %d", kind, (int)n, (int)nq, (int)dim);
+            for (int64_t first = 0; first < n && first < 2; first++) {
+                pairs_take(&plane_tile_scalar, &block, first, right);
+                if (first == 0) reference_check(&block, right);
+                some = some || right->count > 0, not_all = not_all || right->count < n * nq;
+                for (int t = 0; tables[t]; t++) {
+                    pairs_take(tables[t]->tile, &block, first, found);
+                    assert_int_equal(found->count, right->count);
+                    for (int64_t i = 0; i < found->count; i++) {
+                        assert_int_equal(found->found[i].pair, right->found[i].pair);
+                        bool nan = isnan(float_from_bits(right->found[i].bits)); /* its sign is the processor's */
+                        assert_true(nan ? isnan(float_from_bits(found->found[i].bits))
+                                        : found->found[i].bits == right->found[i].bits);
+                    }
+                }
+            }
+            block_free(&block);
+        }
+    assert_true(some && not_all);
+    free(right), free(found);
     test_done();
 }
 
@@ -281,7 +374,7 @@ int main(void) {
         cmocka_unit_test_teardown(every_scan_equals_the_reference, test_tell),
         cmocka_unit_test_teardown(sums_at_the_edge_of_32_bits_are_exact, test_tell),
         cmocka_unit_test(every_coder_equals_the_reference),
-        cmocka_unit_test_teardown(decoding_and_the_test_of_the_bound_are_as_defined, test_tell),
+        cmocka_unit_test_teardown(every_tile_finds_the_pairs_that_reach, test_tell),
         cmocka_unit_test_teardown(codes_are_the_same_for_every_table_and_thread_count, test_tell),
         cmocka_unit_test_teardown(places_move_rows_and_change_nothing, test_tell),
         cmocka_unit_test(rows_that_no_plane_can_bound_are_marked),

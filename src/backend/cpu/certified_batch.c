@@ -1,6 +1,5 @@
-/* The k best rows for each query of a block with the help of a plane (docs/certified.md): rows and queries as bytes through
- * the integer tiles, the bound tested on each tile while it lies in the first-level cache, and what it does not rule out
- * scored at once.
+/* The k best rows for each query of a block with the help of a plane (docs/certified.md): codes and queries as integers through
+ * tiles that test the bound in registers (kernel_plane.h), and what it does not rule out scored at once.
  *
  * First a sixteenth of the rows gives each query its threshold: the rows whose upper is best there are scored, as for one
  * query. Then all rows pass; the k-th best score that any worker has seen lifts the threshold further. A full first pass
@@ -10,14 +9,14 @@
 
 #include <math.h>
 
-enum { PART_GROUPS = 16, SAMPLE_STEP = 16, AHEAD_BYTES = 16384 };
+enum { PART_GROUPS = 16, SAMPLE_STEP = 16 };
 /* A canonical score here costs about twice its share of a scan (measured): when more than every fourth pair needs one, a
  * scan is faster. Judged once so many rows have gone by. */
 enum { SURVIVORS_MOST = 4, JUDGED_ROWS = 4096 };
 
 struct batch {
     struct scan scan;
-    const struct tile_kernel *tile; /* of int8 */
+    const struct plane_tile *tile;
     const struct plane *plane;
     enum plane_kind kind;
     const struct search_call *call;
@@ -71,42 +70,20 @@ static void code_part(void *argument, int worker, int64_t j) {
     tops_start(job, j, job->seeds, KEY_NONE);
 }
 
-static void queries_pack(const struct batch *job) {
-    const struct tile_kernel *tile = job->tile;
-    int64_t dim = job->scan.resident->rows.dim;
-    struct workspace *workspace = job->scan.workspace;
-    for (int64_t j = 0; j < job->count; j += tile->query_tile)
-        tile->pack_queries(workspace->query_codes + j * dim,
-                           job->count - j < tile->query_tile ? job->count - j : tile->query_tile, dim,
-                           (char *)workspace->packed_query_codes + j / tile->query_tile * tile->query_group_bytes(dim));
-}
-
-/* Sums of n <= GROUP_ROWS rows with all queries, query j's at j * GROUP_ROWS. */
-static void group_sum(const struct batch *job, struct scratch *scratch, int64_t first, int64_t n) {
-    const struct tile_kernel *tile = job->tile;
-    int64_t dim = job->scan.resident->rows.dim;
-    const struct plane_kernels *planes = job->scan.resident->backend->kernels.planes;
-    for (int64_t at = 0; at < n; at += tile->row_tile) {
-        int64_t rows = n - at < tile->row_tile ? n - at : tile->row_tile;
-        for (int64_t i = 0; i < rows; i++) {
-            const uint8_t *codes = job->plane->codes + (first + at + i) * job->plane->stride_bytes;
-            for (int64_t line = 0; line < job->plane->stride_bytes; line += 64) __builtin_prefetch(codes + AHEAD_BYTES + line);
-            planes->decode[job->kind](codes, dim, scratch->decoded + i * dim);
-        }
-        tile->pack_rows(scratch->decoded, rows, dim, scratch->packed_codes);
-        tile->run(scratch->packed_codes, job->scan.workspace->packed_query_codes, job->count, dim, scratch->scores + at,
-                  GROUP_ROWS);
-    }
-}
-
-/* Rows of a group that pass the filter and reach `least` for query j, as bits. */
-static uint64_t group_reach(const struct batch *job, const struct scratch *scratch, int64_t j, int64_t first, int64_t n,
-                            float least) {
+/* The pairs of n <= GROUP_ROWS rows and all queries that reach scratch->least, as the tile leaves them. */
+static int64_t group_pairs(const struct batch *job, struct scratch *scratch, int64_t first, int64_t n) {
     const struct rows *rows = &job->scan.resident->rows;
-    uint64_t passes = job->scan.filter ? job->scan.filter[first / GROUP_ROWS] : UINT64_MAX;
-    return passes & job->scan.resident->backend->kernels.planes->reach(scratch->scores + j * GROUP_ROWS, job->plane,
-                                                                       rows->plane_norms, first, n,
-                                                                       &job->scan.workspace->plane_queries[j], least);
+    const struct plane_group group = {.plane = job->plane,
+                                      .kind = job->kind,
+                                      .norms = rows->plane_norms,
+                                      .first = first,
+                                      .n = n,
+                                      .dim = rows->dim,
+                                      .queries = job->scan.workspace->packed_query_codes,
+                                      .nq = job->count,
+                                      .least = scratch->least,
+                                      .decoded = scratch->decoded};
+    return job->tile->run(&group, scratch->positions, scratch->scores);
 }
 
 /* ---- the sample */
@@ -114,24 +91,19 @@ static uint64_t group_reach(const struct batch *job, const struct scratch *scrat
 /* The rows of every sixteenth part whose upper is best, for each query. */
 static void sample_part(void *argument, int worker, int64_t part) {
     const struct batch *job = argument;
-    const struct rows *rows = &job->scan.resident->rows;
+    int64_t n = job->scan.resident->rows.n, begin = part * SAMPLE_STEP * job->part_rows;
     struct scratch *scratch = scan_scratch(&job->scan, worker);
-    int64_t begin = part * SAMPLE_STEP * job->part_rows;
-    int64_t end = begin + job->part_rows < rows->n ? begin + job->part_rows : rows->n;
+    int64_t end = begin + job->part_rows < n ? begin + job->part_rows : n;
     for (int64_t first = begin; first < end; first += GROUP_ROWS) {
-        int64_t n = end - first < GROUP_ROWS ? end - first : GROUP_ROWS;
-        group_sum(job, scratch, first, n);
         for (int64_t j = 0; j < job->count; j++) {
-            struct topk *top = batch_top(job, j, worker);
-            float least = top->floor == KEY_NONE ? -INFINITY : key_score(top->floor, false);
-            uint64_t left = job->decided[j] ? group_reach(job, scratch, j, first, n, least) : 0;
-            for (; left; left &= left - 1) {
-                int64_t i = __builtin_ctzll(left), row = first + i;
-                float upper =
-                    bound_upper(&job->scan.workspace->plane_queries[j], scratch->scores[j * GROUP_ROWS + i],
-                                job->plane->scale[row], job->plane->error[row], rows->plane_norms ? rows->plane_norms[row] : 0);
-                topk_push(top, key_make(upper, (uint32_t)row, false));
-            }
+            uint64_t floor = batch_top(job, j, worker)->floor;
+            scratch->least[j] = !job->decided[j] ? INFINITY : floor == KEY_NONE ? -INFINITY : key_score(floor, false);
+        }
+        int64_t count = group_pairs(job, scratch, first, end - first < GROUP_ROWS ? end - first : GROUP_ROWS);
+        for (int64_t i = 0; i < count; i++) {
+            int64_t j = scratch->positions[i] / GROUP_ROWS, row = first + scratch->positions[i] % GROUP_ROWS;
+            if (filter_passes(job->scan.filter, row))
+                topk_push(batch_top(job, j, worker), key_make(scratch->scores[i], (uint32_t)row, false));
         }
     }
 }
@@ -164,19 +136,21 @@ static void seed_part(void *argument, int worker, int64_t j) {
 
 /* ---- all rows */
 
-/* The pairs of a group that the bound does not rule out, as query * GROUP_ROWS + row; their rows are asked for. */
-static int64_t group_pairs(const struct batch *job, struct scratch *scratch, int64_t first, int64_t n) {
-    int64_t count = 0;
+/* What the bound does not rule out of a group's pairs; their rows are asked for. */
+static int64_t group_candidates(const struct batch *job, struct scratch *scratch, int64_t first, int64_t n) {
+    int64_t kept = 0;
     for (int64_t j = 0; j < job->count; j++) {
         uint32_t order = atomic_load_explicit(&job->scan.workspace->reached[j], memory_order_relaxed);
-        uint64_t left = group_reach(job, scratch, j, first, n, score_from_order(order, false));
-        for (; left; left &= left - 1) {
-            uint32_t row = (uint32_t)__builtin_ctzll(left);
-            row_prefetch(&job->scan.resident->rows, (uint32_t)first + row);
-            scratch->positions[count++] = (uint32_t)j * GROUP_ROWS + row;
-        }
+        scratch->least[j] = score_from_order(order, false);
     }
-    return count;
+    int64_t count = group_pairs(job, scratch, first, n);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t row = first + scratch->positions[i] % GROUP_ROWS;
+        if (!filter_passes(job->scan.filter, row)) continue;
+        row_prefetch(&job->scan.resident->rows, (uint32_t)row);
+        scratch->positions[kept++] = scratch->positions[i];
+    }
+    return kept;
 }
 
 /* The k-th best so far lifts the query's threshold for all workers. */
@@ -209,8 +183,7 @@ static void batch_part(void *argument, int worker, int64_t part) {
     if (atomic_load(&job->given_up)) return;
     for (int64_t first = begin; first < end; first += GROUP_ROWS) {
         int64_t rows = end - first < GROUP_ROWS ? end - first : GROUP_ROWS;
-        group_sum(job, scratch, first, rows);
-        int64_t count = group_pairs(job, scratch, first, rows);
+        int64_t count = group_candidates(job, scratch, first, rows);
         pairs_score(job, scratch, worker, first, count);
         scored += count;
     }
@@ -233,7 +206,7 @@ enum vic_fallback certified_batch(struct resident *resident, struct workspace *w
     const struct rows *rows = &resident->rows;
     struct thread_pool *pool = resident->backend->pool;
     struct vic_search_stats *stats = call->stats;
-    struct batch job = {.tile = resident->backend->kernels.tile_exact[VIC_I8][OP_DOT],
+    struct batch job = {.tile = resident->backend->kernels.planes->tile,
                         .kind = plane_choose(rows, call),
                         .call = call,
                         .hits = hits,
@@ -250,7 +223,7 @@ enum vic_fallback certified_batch(struct resident *resident, struct workspace *w
     job.scan = scan_start(resident, workspace, call);
     queries_prepare(resident, workspace, call->queries, first, count, false);
     (void)thread_pool_run(pool, count, code_part, &job);
-    queries_pack(&job);
+    job.tile->pack(workspace->plane_queries, count, job.kind, rows->dim, workspace->packed_query_codes);
     int64_t fair = (rows->n / (4 * resident->layout.threads) + GROUP_ROWS - 1) / GROUP_ROWS * GROUP_ROWS;
     if (job.part_rows > fair) job.part_rows = fair;
     if (job.part_rows < GROUP_ROWS) job.part_rows = GROUP_ROWS;

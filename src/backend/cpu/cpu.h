@@ -21,8 +21,7 @@ struct backend {
     char kernels_name[64];
 };
 
-/* Rows whose scores are looked at together in a batch: wide enough that the look costs little beside the arithmetic. */
-enum { GROUP_ROWS = 64, QUERIES_MAX = 256, WORKSPACES_MAX = 8, K_RANGES = 16 };
+enum { QUERIES_MAX = 256, WORKSPACES_MAX = 8, K_RANGES = 16 };
 
 /* One thread's own memory. */
 struct scratch {
@@ -30,8 +29,8 @@ struct scratch {
     uint32_t *positions; /* as many */
     float *row;          /* dim: a row scaled or converted */
     void *packed_rows;   /* one row tile; NULL when dim is too large for tiles */
-    int8_t *decoded;     /* with planes: the codes of a row tile, and the same packed */
-    void *packed_codes;
+    void *decoded;       /* with planes: a group's codes as the tiles want them, */
+    float *least;        /* and a threshold for each query of a block */
 };
 
 struct workspace {
@@ -64,7 +63,7 @@ struct layout {
     uint64_t scratch_bytes, workspace_bytes, select_bytes, total_bytes;
     bool tiles; /* whether the tile kernels can be used at this dim */
     bool plane_tiles;
-    uint64_t query_codes_bytes, packed_query_codes_bytes, decoded_bytes, packed_codes_bytes;
+    uint64_t query_codes_bytes, packed_query_codes_bytes, decoded_bytes, least_bytes;
 };
 
 struct resident {

@@ -42,6 +42,32 @@ struct tile_kernel {
     void (*run)(const void *packed_rows, const void *packed_queries, int64_t nq, int64_t dim, float *scores, int64_t ld);
 };
 
+/* Rows whose scores are looked at together in a batch: wide enough that the look costs little beside the arithmetic. */
+enum { GROUP_ROWS = 64 };
+
+/* Rows of a plane and a block of queries that meets them. */
+struct plane_group {
+    const struct plane *plane;
+    enum plane_kind kind;
+    const float *norms;    /* of all rows; NULL: R = 0 */
+    int64_t first, n, dim; /* rows first .. first + n - 1, n <= GROUP_ROWS */
+    const void *queries;   /* packed */
+    int64_t nq;
+    const float *least; /* a query; as many as there are with nq rounded up to 16 can be read, aligned to 64 */
+    void *decoded;      /* decoded_bytes of room, aligned to 64 */
+};
+
+/* Batches on planes, the arithmetic units the limit: queries of one byte a dimension (plane_query.high NULL), packed once by
+ * the same table's function. A query without codes (low NULL) has constants of 0. */
+struct plane_tile {
+    int64_t (*queries_bytes)(int64_t nq, int64_t dim); /* of packed queries; they are aligned to 64 */
+    int64_t (*decoded_bytes)(int64_t dim);
+    void (*pack)(const struct plane_query *queries, int64_t nq, enum plane_kind kind, int64_t dim, void *packed);
+    /* Pairs whose `upper` (as in plane_kernels, A = 0) is not below the query's least, NaN included, in no order: query *
+     * GROUP_ROWS + row - first, and `upper`. Room for n * nq. Returns how many. */
+    int64_t (*run)(const struct plane_group *group, uint32_t *pairs, float *uppers);
+};
+
 /* Planes (backend/bound.h). A table that has any of these has all. */
 struct plane_kernels {
     /* upper[i] for rows first .. first + n - 1, in exactly this order of float32 operations, A and B the sums over
@@ -54,11 +80,7 @@ struct plane_kernels {
      * and the sum of squares of what they leave over, fma(-step, code, value) in double: 16 sums by dimension mod 16, then
      * the halving tree. codes NULL: only the sum. */
     double (*code[PLANE_COUNT])(const float *values, int64_t dim, double step, float inverse, uint8_t *codes);
-    /* For batches: code - offset of one row, dim of them, in order. */
-    void (*decode[PLANE_COUNT])(const uint8_t *codes, int64_t dim, int8_t *row);
-    /* Bit i: row first + i, i < n <= 64, has an `upper` of at least `least` (or NaN), with sums[i] for m. */
-    uint64_t (*reach)(const float *sums, const struct plane *plane, const float *norms, int64_t first, int64_t n,
-                      const struct plane_query *query, float least);
+    const struct plane_tile *tile; /* batches */
 };
 
 struct kernels {
@@ -100,6 +122,7 @@ struct kernels {
     code_sums *sums[PLANE_COUNT];
 };
 
+extern const struct plane_tile plane_tile_scalar, plane_tile_avx2, plane_tile_avx512vnni;
 extern const struct plane_kernels plane_kernels_scalar, plane_kernels_avx2, plane_kernels_avx512vnni;
 extern const struct kernels kernels_scalar, kernels_avx2, kernels_avx512, kernels_avx512vnni;
 

@@ -142,34 +142,5 @@ static double code4(const float *values, int64_t dim, double step, float inverse
     return code(PLANE_4, values, dim, step, inverse, codes);
 }
 
-/* Plain loops that the compiler makes vectors of. */
-static void decode8(const uint8_t *codes, int64_t dim, int8_t *row) {
-    for (int64_t i = 0; i < dim; i++) row[i] = (int8_t)(codes[i] ^ 128);
-}
-static void decode4(const uint8_t *codes, int64_t dim, int8_t *row) {
-    for (int64_t block = 0; block < dim; block += PLANE_BLOCK) {
-        int64_t low = dim - block < 64 ? dim - block : 64, high = dim - block - low < 64 ? dim - block - low : 64;
-        const uint8_t *line = codes + block / 2;
-        for (int64_t i = 0; i < low; i++) row[block + i] = (int8_t)((line[i] & 15) - 8);
-        for (int64_t i = 0; i < high; i++) row[block + 64 + i] = (int8_t)((line[i] >> 4) - 8);
-    }
-}
-
-static uint64_t reach(const float *sums, const struct plane *plane, const float *norms, int64_t first, int64_t n,
-                      const struct plane_query *query, float least) {
-    uint64_t rows = 0;
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        __m256 norm = norms ? _mm256_loadu_ps(norms + first + i) : _mm256_setzero_ps();
-        __m256 upper = upper_of(_mm256_loadu_ps(sums + i), _mm256_loadu_ps(plane->scale + first + i),
-                                _mm256_loadu_ps(plane->error + first + i), norm, query);
-        __m256 reached = _mm256_cmp_ps(upper, _mm256_set1_ps(least), _CMP_NLT_UQ);
-        rows |= (uint64_t)(unsigned)_mm256_movemask_ps(reached) << i;
-    }
-    if (i == n) return rows;
-    return rows | plane_kernels_scalar.reach(sums + i, plane, norms, first + i, n - i, query, least) << i;
-}
-
-const struct plane_kernels plane_kernels_avx2 = {
-    .scan = {scan8, scan4}, .code = {code8, code4}, .decode = {decode8, decode4}, .reach = reach};
+const struct plane_kernels plane_kernels_avx2 = {.scan = {scan8, scan4}, .code = {code8, code4}, .tile = &plane_tile_avx2};
 #endif

@@ -122,23 +122,6 @@ static double code4(const float *values, int64_t dim, double step, float inverse
     return code(PLANE_4, values, dim, step, inverse, codes);
 }
 
-static uint64_t reach(const float *sums, const struct plane *plane, const float *norms, int64_t first, int64_t n,
-                      const struct plane_query *query, float least) {
-    uint64_t rows = 0;
-    for (int64_t i = 0; i < n; i += 16) {
-        __mmask16 real = (__mmask16)(n - i < 16 ? (1u << (n - i)) - 1 : 0xffffu);
-        __m512 norm = norms ? _mm512_maskz_loadu_ps(real, norms + first + i) : _mm512_setzero_ps();
-        __m512 upper = upper_of(_mm512_maskz_loadu_ps(real, sums + i), _mm512_maskz_loadu_ps(real, plane->scale + first + i),
-                                _mm512_maskz_loadu_ps(real, plane->error + first + i), norm, query);
-        rows |= (uint64_t)_mm512_mask_cmp_ps_mask(real, upper, _mm512_set1_ps(least), _CMP_NLT_UQ) << i;
-    }
-    return rows;
-}
-
-/* A row of codes is read from memory once a batch; wider registers would change nothing. */
-static void decode8(const uint8_t *codes, int64_t dim, int8_t *row) { plane_kernels_avx2.decode[PLANE_8](codes, dim, row); }
-static void decode4(const uint8_t *codes, int64_t dim, int8_t *row) { plane_kernels_avx2.decode[PLANE_4](codes, dim, row); }
-
 const struct plane_kernels plane_kernels_avx512vnni = {
-    .scan = {scan8, scan4}, .code = {code8, code4}, .decode = {decode8, decode4}, .reach = reach};
+    .scan = {scan8, scan4}, .code = {code8, code4}, .tile = &plane_tile_avx512vnni};
 #endif

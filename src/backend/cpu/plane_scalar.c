@@ -5,13 +5,6 @@ static float upper_of(float sum, const struct plane *plane, const float *norms, 
     return bound_upper(query, sum, plane->scale[row], plane->error[row], norms ? norms[row] : 0);
 }
 
-static uint64_t reach(const float *sums, const struct plane *plane, const float *norms, int64_t first, int64_t n,
-                      const struct plane_query *query, float least) {
-    uint64_t rows = 0;
-    for (int64_t i = 0; i < n; i++) rows |= (uint64_t) !(upper_of(sums[i], plane, norms, first + i, query) < least) << i;
-    return rows;
-}
-
 /* Sums run modulo 2^32; the true ones fit 31 bits (docs/certified.md), so nothing is lost on the way. */
 static void scan(enum plane_kind kind, const struct plane *plane, const float *norms, int64_t first, int64_t n, int64_t dim,
                  const struct plane_query *query, float *upper) {
@@ -19,8 +12,7 @@ static void scan(enum plane_kind kind, const struct plane *plane, const float *n
         const uint8_t *codes = plane->codes + row * plane->stride_bytes;
         uint32_t high = 0 - (uint32_t)query->bias_high[kind], low = 0 - (uint32_t)query->bias_low[kind];
         for (int64_t i = 0; i < dim; i++) {
-            uint32_t byte = codes[plane_byte(kind, i)];
-            int32_t code = (int32_t)(kind == PLANE_8 ? byte : byte >> plane_shift(kind, i) & 15);
+            int32_t code = plane_code(kind, codes, i);
             high += (uint32_t)(code * query->high[i]);
             low += (uint32_t)(code * query->low[i]);
         }
@@ -64,12 +56,4 @@ static double code4(const float *values, int64_t dim, double step, float inverse
     return code(PLANE_4, values, dim, step, inverse, codes);
 }
 
-static void decode8(const uint8_t *codes, int64_t dim, int8_t *row) {
-    for (int64_t i = 0; i < dim; i++) row[i] = (int8_t)(codes[i] - 128);
-}
-static void decode4(const uint8_t *codes, int64_t dim, int8_t *row) {
-    for (int64_t i = 0; i < dim; i++) row[i] = (int8_t)((codes[plane_byte(PLANE_4, i)] >> plane_shift(PLANE_4, i) & 15) - 8);
-}
-
-const struct plane_kernels plane_kernels_scalar = {
-    .scan = {scan8, scan4}, .code = {code8, code4}, .decode = {decode8, decode4}, .reach = reach};
+const struct plane_kernels plane_kernels_scalar = {.scan = {scan8, scan4}, .code = {code8, code4}, .tile = &plane_tile_scalar};

@@ -8,9 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static const int64_t chunk_bytes = 256 << 10;     /* rows of a part: stays in the second-level cache */
-static const int64_t tile_bytes_max = 256 << 10;  /* above this a packed row tile would not */
-static const int64_t workspaces_bytes = 12 << 20; /* all workspaces together, about */
+static const int64_t chunk_bytes = 256 << 10;       /* rows of a part: stays in the second-level cache */
+static const int64_t tile_bytes_max = 256 << 10;    /* above this a packed row tile would not */
+static const int64_t decoded_bytes_max = 512 << 10; /* the same of decoded codes, which take turns with the queries there */
+static const int64_t workspaces_bytes = 12 << 20;   /* all workspaces together, about */
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high) { return value < low ? low : value > high ? high : value; }
 
@@ -36,19 +37,17 @@ static void layout_tiles(const struct backend *backend, const struct rows *shape
     if (!layout->tiles) layout->packed_rows_bytes = layout->packed_queries_bytes = 0;
 }
 
-/* Batches on planes: rows and queries as signed bytes through the exact tiles of int8. */
+/* Batches on planes. */
 static void layout_plane_tiles(const struct backend *backend, int64_t dim, struct layout *layout) {
-    const struct tile_kernel *tile = backend->kernels.tile_exact[VIC_I8][OP_DOT];
-    int64_t groups = (layout->queries_count + tile->query_tile - 1) / tile->query_tile;
-    int64_t scores = groups * tile->query_tile * GROUP_ROWS;
-    layout->plane_tiles = tile->row_tile_bytes(dim) <= tile_bytes_max && layout->queries_count >= tile->query_tile &&
-                          GROUP_ROWS % tile->row_tile == 0;
+    const struct plane_tile *tile = backend->kernels.planes->tile;
+    int64_t queries = layout->queries_count, decoded = tile->decoded_bytes(dim);
+    layout->plane_tiles = decoded <= decoded_bytes_max;
     if (!layout->plane_tiles) return;
-    if (scores > layout->scores_count) layout->scores_count = scores;
-    layout->query_codes_bytes = round_up((uint64_t)(layout->queries_count * dim), 64);
-    layout->packed_query_codes_bytes = (uint64_t)(groups * tile->query_group_bytes(dim));
-    layout->decoded_bytes = round_up((uint64_t)(tile->row_tile * dim), 64);
-    layout->packed_codes_bytes = (uint64_t)tile->row_tile_bytes(dim);
+    if (queries * GROUP_ROWS > layout->scores_count) layout->scores_count = queries * GROUP_ROWS;
+    layout->query_codes_bytes = round_up((uint64_t)(queries * dim), 64);
+    layout->packed_query_codes_bytes = round_up((uint64_t)tile->queries_bytes(queries, dim), 64);
+    layout->decoded_bytes = round_up((uint64_t)decoded, 64);
+    layout->least_bytes = round_up((uint64_t)queries * sizeof(float), 64);
 }
 
 /* What planes add. From about two fifths of the rows left by a plane a scan is faster. */
@@ -86,7 +85,7 @@ struct layout layout_plan(const struct backend *backend, const struct rows *shap
     layout.queries_bytes = round_up((uint64_t)(layout.queries_count * shape->dim * 4), 64);
     layout.row_bytes = round_up((uint64_t)shape->dim * 4, 64);
     layout.scratch_bytes = round_up((uint64_t)layout.scores_count * 8, 64) + layout.row_bytes + layout.packed_rows_bytes +
-                           layout.decoded_bytes + layout.packed_codes_bytes;
+                           layout.decoded_bytes + layout.least_bytes;
     layout.workspace_bytes = layout.queries_bytes + layout.packed_queries_bytes +
                              round_up((uint64_t)layout.queries_count * 4, 64) + (uint64_t)layout.keys_count * 8 +
                              round_up((uint64_t)layout.tops_count * sizeof(struct topk), 64) + layout.scratch_bytes +
@@ -117,7 +116,7 @@ static struct scratch take_scratch(char **at, const struct layout *layout) {
     scratch.row = take(at, layout->row_bytes);
     if (layout->tiles) scratch.packed_rows = take(at, layout->packed_rows_bytes);
     if (layout->plane_tiles) scratch.decoded = take(at, layout->decoded_bytes);
-    if (layout->plane_tiles) scratch.packed_codes = take(at, layout->packed_codes_bytes);
+    if (layout->plane_tiles) scratch.least = take(at, layout->least_bytes);
     return scratch;
 }
 
