@@ -3,7 +3,9 @@
 No GPU is needed: producers here hold host memory and say that it lies on one, and the call that would enqueue a search is
 recorded instead. What a GPU computes is compared by the tests that run on one.
 """
+import contextlib
 import ctypes
+import sys
 import types
 
 import numpy as np
@@ -37,16 +39,17 @@ def recorded(monkeypatch, rows):
     def search(pointer, matrix, k, options, hits):
         if hits is None:
             return _lib.NO_MEMORY if k > 2**40 else _lib.ARGUMENT
-        matrix, options, hits = matrix._obj, options._obj, hits._obj
+        matrix, options, hits, k = matrix._obj, options._obj, hits._obj, getattr(k, "value", k)
         calls.append(types.SimpleNamespace(data=matrix.data, rows=matrix.rows, stride=matrix.stride_bytes, dtype=matrix.dtype, place=matrix.place,
-                                           stream=options.stream, hits_place=hits.place, ids=hits.ids, scores=hits.scores, k=k))
+                                           stream=options.stream, hits_place=hits.place, ids=hits.ids, scores=hits.scores, k=k, beam=options.beam))
         ctypes.memset(hits.ids, 0, matrix.rows * k * 8)
         return _lib.OK
 
     monkeypatch.setattr(_device.Device, "ordinal", property(lambda self: 0))
     monkeypatch.setattr(index._handle.device, "name", "cuda:0")
-    monkeypatch.setattr(index, "_on_host", False)
+    monkeypatch.setattr(index, "_ordinal", 0)
     monkeypatch.setattr(_lib.LIB, "vic_index_search", search)
+    monkeypatch.setattr(_lib, "RAW_SEARCH", search)
     return index, calls
 
 
@@ -186,17 +189,26 @@ class FakeTorchTensor:
     """What of a PyTorch tensor is used: made to look like one by its module's name."""
 
     def __init__(self, array):
-        self.array, self.shape, self.dtype = array, array.shape, f"torch.{array.dtype.name}"
+        self.array, self.shape, self.dtype = array, array.shape, sys.intern(f"torch.{array.dtype.name}")  # one object a type
         self.device = types.SimpleNamespace(index=0)
 
     def data_ptr(self):
         return self.array.ctypes.data
 
+    def float(self):
+        return FakeTorchTensor(self.array.astype(np.float32))
+
     def stride(self):
         return tuple(step // self.array.itemsize for step in self.array.strides)
 
+    def get_device(self):
+        return self.device.index
+
+    def is_contiguous(self):
+        return self.array.flags.c_contiguous
+
     def __dlpack_device__(self):
-        return CUDA0
+        return 2, self.device.index
 
     def __dlpack__(self, **keywords):
         raise AssertionError("a capsule was asked for")
@@ -208,12 +220,16 @@ class FakeTorchTensor:
 FakeTorchTensor.__module__ = "torch.fake"
 
 
-@pytest.fixture
-def fake_torch(monkeypatch):
+@pytest.fixture(params=["raw stream", "stream object"])
+def fake_torch(monkeypatch, request):
     made = []
-    torch = types.SimpleNamespace(int64=np.int64, float32=np.float32, made=made, stream=0)
-    torch.empty = lambda shape, dtype, device: made.append(FakeTorchTensor(np.empty(shape, dtype))) or made[-1]
+    torch = types.SimpleNamespace(int64=np.int64, float32=sys.intern("torch.float32"), made=made, stream=0, Tensor=FakeTorchTensor)
+    kinds = {"torch.float32": np.float32}
+    torch.empty = lambda shape, dtype, device: made.append(FakeTorchTensor(np.empty(shape, kinds.get(dtype, dtype)))) or made[-1]
+    torch.empty_like = lambda tensor: FakeTorchTensor(np.empty_like(tensor.array))
     torch.cuda = types.SimpleNamespace(current_stream=lambda ordinal: types.SimpleNamespace(cuda_stream=torch.stream))
+    torch._C = types.SimpleNamespace(**({"_cuda_getCurrentRawStream": lambda ordinal: torch.stream} if request.param == "raw stream" else {}))
+    monkeypatch.setattr(_gpu, "LIBRARIES", {})
     monkeypatch.setitem(_gpu.sys.modules, "torch", torch)
     return torch
 
@@ -226,6 +242,88 @@ def test_tensors_on_their_current_stream_give_tensors_without_a_capsule(recorded
     fake_torch.stream = 640
     one = index.search(FakeTorchTensor(rows[0]), 3)
     assert calls[1].stream == 640 and one.ids.shape == (3,)
+
+
+def test_a_search_like_an_earlier_one_runs_through_a_slot(recorded, rows, fake_torch, monkeypatch):
+    index, calls = recorded
+    first = index.search(FakeTorchTensor(rows), 3, beam=20)
+    general = []
+    monkeypatch.setattr(_gpu, "take", lambda array, stream: general.append(array) or (_ for _ in ()).throw(vicinal.ArgumentError("general")))
+    fake_torch.stream = 640
+    other = rows[::-1].copy()
+    for _ in range(3):
+        again = index.search(FakeTorchTensor(other), 3, beam=20)
+        call = calls[-1]
+        assert (call.data, call.rows, call.stream, call.k, call.beam) == (other.ctypes.data, 6, 640, 3, 20) and call.place == call.hits_place == 2
+        assert (call.ids, call.scores) == (again.ids.data_ptr(), again.scores.data_ptr()) and again.ids.shape == (6, 3)
+        assert call.ids not in (calls[0].ids, first.ids.data_ptr()) and again.ids.dtype == "torch.int64" and again.stats.queries == 0
+    fake_torch.stream = 0
+    index.search(FakeTorchTensor(rows), 3, beam=20)
+    assert calls[-1].stream == 1 and general == [] and len(calls) == 5
+    apart = FakeTorchTensor(np.repeat(rows, 2, 1)[:, ::2])
+    elsewhere = FakeTorchTensor(rows)
+    elsewhere.device.index = 1
+    for tensor, words in ((apart, {"beam": 20}), (elsewhere, {"beam": 20}), (FakeTorchTensor(rows), {}), (FakeTorchTensor(rows.astype(np.int8)), {"beam": 20}),
+                          (FakeTorchTensor(rows[:5]), {"beam": 20}), (FakeTorchTensor(rows), {"beam": 20, "parents": 2}), (FakeTorchTensor(rows), {"beam": 20, "stream": 7})):
+        with pytest.raises(vicinal.ArgumentError, match="general"):
+            index.search(tensor, 3, **words)
+    assert len(general) == 7 and len(calls) == 5
+    index.close()
+    with pytest.raises(vicinal.ArgumentError, match="closed"):
+        index.search(FakeTorchTensor(rows), 3, beam=20)
+
+
+def test_PYT_04_half_precision_tensors_are_widened_on_their_gpu(recorded, rows, fake_torch):
+    index, calls = recorded
+    for asked in (FakeTorchTensor(rows.astype(np.float16)), FakeTorchTensor(rows[0].astype(np.float16))):
+        hits = index.search(asked, 2)
+        assert calls[-1].dtype == _lib.F32 and calls[-1].data != asked.data_ptr() and hits.ids.shape[-1] == 2
+    with pytest.raises(vicinal.ElementTypeError, match="float32"):
+        index.search(FakeTorchTensor(rows.astype(np.float64)), 2)
+
+
+def test_a_slot_s_failing_search_raises_and_the_slot_serves_on(recorded, rows, fake_torch, monkeypatch):
+    index, calls = recorded
+    index.search(FakeTorchTensor(rows), 3)
+    with monkeypatch.context() as failing:
+        failing.setattr(_lib, "RAW_SEARCH", lambda *arguments: _lib.DEVICE_ERROR)
+        with pytest.raises(vicinal.DeviceError):
+            index.search(FakeTorchTensor(rows), 3)
+    index.search(FakeTorchTensor(rows), 3)
+    assert len(calls) == 2 and sum(map(len, index._slots.values())) == 1
+
+
+def test_cupy_arrays_take_the_slot_on_their_own_gpu_alone(recorded, rows, monkeypatch):
+    index, calls = recorded
+
+    class Array:
+        def __init__(self, shape, dtype):
+            self.array = np.zeros(shape, dtype)
+            self.shape, self.dtype, self.flags = self.array.shape, self.array.dtype, self.array.flags
+            self.data, self.device = types.SimpleNamespace(ptr=self.array.ctypes.data, device_id=0), contextlib.nullcontext()
+
+        def __dlpack_device__(self):
+            return CUDA0
+
+        def __dlpack__(self, **keywords):
+            return Exported(self.array, device=CUDA0).__dlpack__(**keywords)
+
+    Array.__module__ = "cupy"
+    here = [0]
+    cupy = types.SimpleNamespace(ndarray=Array, int64=np.int64, float32=np.float32, empty=Array)
+    cupy.cuda = types.SimpleNamespace(runtime=types.SimpleNamespace(getDevice=lambda: here[0]),
+                                      get_current_stream=lambda: types.SimpleNamespace(ptr=640))
+    monkeypatch.setitem(_gpu.sys.modules, "cupy", cupy)
+    monkeypatch.setattr(_gpu, "LIBRARIES", {})
+    queries = Array(rows.shape, np.float32)
+    index.search(queries, 3)
+    asked = []
+    monkeypatch.setattr(Array, "__dlpack__", lambda self, **keywords: asked.append(keywords) or Exported(self.array, device=CUDA0).__dlpack__(**keywords))
+    again = index.search(queries, 3)
+    assert asked == [] and calls[1].stream == 640 and calls[1].ids == again.ids.data.ptr and again.ids.dtype == np.int64
+    here[0] = 1  # results would be made on the other GPU
+    index.search(queries, 3)
+    assert asked[0]["stream"] == 640 and len(calls) == 3
 
 
 def test_a_k_that_cannot_be_is_refused_before_tensors_are_made(recorded, rows, fake_torch):

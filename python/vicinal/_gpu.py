@@ -4,12 +4,17 @@ over PCIe.
 Which stream: the one given, else the current one of PyTorch or CuPy, else the one that a CUDA array interface names, else
 the legacy default. PyTorch tensors on their current stream are taken by address, which is cheaper than a capsule; all others
 by DLPack, whose producer orders our stream after its own, or by the CUDA array interface, where we do.
+
+A search that is like an earlier one (shape, k, beam; packed float32 of PyTorch or CuPy on the current stream) runs through a
+slot, as on the CPU: three addresses and a stream are written into prepared structs. What is left is mostly the two
+allocations of the results.
 """
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import sys
-from typing import Any, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 from . import _arrays, _dlpack, _lib
 from ._errors import ArgumentError, DimensionError, ElementTypeError
@@ -17,6 +22,86 @@ from ._errors import ArgumentError, DimensionError, ElementTypeError
 
 TORCH_ELEMENTS = {"torch.float32": (2, 32), "torch.float16": (2, 16), "torch.bfloat16": (4, 16), "torch.int8": (0, 8),
                   "torch.uint8": (1, 8), "torch.float64": (2, 64), "torch.int64": (0, 64), "torch.int32": (0, 32)}
+
+
+class Library(NamedTuple):
+    """What slots need of an array library: whether an array can be taken by its address on the index's GPU, that address, the
+    current stream, and a fresh array like another."""
+
+    ready: Callable[[Any, int], bool]
+    address: Callable[[Any], int]
+    stream: Callable[[int], int]
+    like: Callable[[Any], Any]
+
+
+def _torch(torch: Any) -> tuple[Any, Library]:
+    float32 = torch.float32
+    # The raw getter costs a tenth of a Stream object; it is what PyTorch's own compiled code calls.
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    return torch.Tensor, Library(lambda array, gpu: array.dtype is float32 and array.get_device() == gpu and array.is_contiguous(),
+                                 torch.Tensor.data_ptr, raw or (lambda gpu: torch.cuda.current_stream(gpu).cuda_stream),
+                                 torch.empty_like)
+
+
+def _cupy(cupy: Any) -> tuple[Any, Library]:
+    float32, here, kind = _arrays.FLOAT32, cupy.cuda.runtime.getDevice, cupy.ndarray
+    return kind, Library(lambda array, gpu: array.dtype == float32 and array.data.device_id == gpu == here() and array.flags.c_contiguous,
+                         lambda array: int(array.data.ptr), lambda gpu: int(cupy.cuda.get_current_stream().ptr),
+                         lambda array: kind(array.shape, array.dtype))
+
+
+_MAKERS = {"torch": _torch, "cupy": _cupy}
+LIBRARIES: dict[Any, Library] = {}  # by the type of array, filled when the first array of a library is searched for
+
+
+class Slot:
+    """One search of queries of a shape for a k and a beam: the arguments of the foreign call, and arrays like its results."""
+
+    __slots__ = ("matrix", "hits", "options", "stats", "ids", "scores", "arguments", "keep")
+
+    def __init__(self, handle: Any, matrix: _lib.Matrix, k: int, walk: dict[str, int], ids: Any, scores: Any) -> None:
+        stats = _lib.SearchStats()
+        self.stats = (ctypes.c_char * ctypes.sizeof(stats)).from_buffer(stats)
+        self.matrix, self.ids, self.scores = matrix, ids, scores
+        self.hits = _lib.HitsArrays(None, None, None, _lib.DEVICE)
+        self.options = _lib.SearchOptions(stats=ctypes.addressof(stats), **walk)
+        self.keep = (handle, stats)
+        self.arguments = (handle.pointer, ctypes.byref(matrix), ctypes.c_int64(k), ctypes.byref(self.options), ctypes.byref(self.hits))
+
+
+def again(slots: dict[Any, list[Slot]], queries: Any, k: int, beam: Optional[int], ordinal: int) -> Optional[tuple[Any, Any, bytes]]:
+    """Ids, scores and stats of a search that is like an earlier one; None for one that is not."""
+    library = LIBRARIES.get(type(queries))
+    if library is None or not library.ready(queries, ordinal):
+        return None
+    try:
+        waiting = slots[type(queries), queries.shape, k, beam]
+        slot = waiting.pop()
+    except (KeyError, IndexError):
+        return None
+    ids, scores = library.like(slot.ids), library.like(slot.scores)
+    slot.matrix.data, slot.hits.ids, slot.hits.scores = library.address(queries), library.address(ids), library.address(scores)
+    slot.options.stream = library.stream(ordinal) or _dlpack.LEGACY_STREAM
+    status = _lib.RAW_SEARCH(*slot.arguments)
+    stats = slot.stats.raw
+    waiting.append(slot)
+    _lib.check(status)
+    return ids, scores, stats
+
+
+def slot_for(handle: Any, queries: Any, matrix: _lib.Matrix, k: int, walk: dict[str, int], ids: Any, scores: Any) -> Optional[tuple[Any, Slot]]:
+    """What the next search like this one runs through, and its key; None where slots do not know the arrays."""
+    make = _MAKERS.get(library_of(queries))
+    if make is None or matrix.dtype != _lib.F32:
+        return None
+    if type(queries) not in LIBRARIES:
+        kind, found = make(sys.modules[library_of(queries)])
+        LIBRARIES[kind] = found
+    library = LIBRARIES.get(type(queries))
+    if library is None or not library.ready(queries, handle.device.ordinal):
+        return None
+    key = type(queries), queries.shape, k, walk.get("beam")
+    return key, Slot(handle, matrix, k, walk, library.like(ids), library.like(scores))
 
 
 def library_of(array: Any) -> str:
@@ -82,19 +167,40 @@ def matrix_of(tensor: _dlpack.Tensor, index_code: int) -> tuple[_lib.Matrix, boo
     return _lib.Matrix(tensor.data, shape[0], shape[1], strides[0] if shape[0] > 1 else 0, code, _lib.DEVICE), single
 
 
-def empty(array: Any, shape: tuple[int, ...], stream: int) -> tuple[Any, Any]:
-    """Fresh ids and scores of the caller's kind on its GPU, allocated in the order of the stream."""
+def _in_order(array: Any, stream: Optional[int]) -> Any:
+    """A context in which PyTorch or CuPy works on an array's GPU in the order of a stream; None: the current one."""
     kind = library_of(array)
     if kind == "torch":
         torch = sys.modules["torch"]
-        current = stream == current_stream(kind, array.device.index)
-        with contextlib.nullcontext() if current else torch.cuda.stream(torch.cuda.ExternalStream(stream, device=array.device)):
+        if stream is None or stream == current_stream(kind, array.device.index):
+            return contextlib.nullcontext()
+        return torch.cuda.stream(torch.cuda.ExternalStream(stream, device=array.device))
+    cupy, stack = sys.modules["cupy"], contextlib.ExitStack()
+    stack.enter_context(array.device)
+    if stream is not None and stream != current_stream(kind, None):
+        stack.enter_context(cupy.cuda.ExternalStream(stream))
+    return stack
+
+
+def widened(array: Any, stream: Any) -> Any:
+    """float16 and bfloat16 queries as float32, exactly, by their own library on the stream; all others as they are."""
+    if library_of(array) not in _MAKERS or str(array.dtype).split(".")[-1] not in ("float16", "bfloat16"):
+        return array
+    with _in_order(array, _dlpack.stream_number(stream, "stream=")):
+        return array.float() if hasattr(array, "float") else array.astype(_arrays.FLOAT32)
+
+
+def empty(array: Any, shape: tuple[int, ...], stream: int) -> tuple[Any, Any]:
+    """Fresh ids and scores of the caller's kind on its GPU, allocated in the order of the stream."""
+    kind = library_of(array)
+    if kind not in _MAKERS:
+        raise ArgumentError(f"expected out=(ids, scores) beside queries of {kind}: its arrays cannot be made here and filled in place")
+    with _in_order(array, stream):
+        if kind == "torch":
+            torch = sys.modules["torch"]
             return torch.empty(shape, dtype=torch.int64, device=array.device), torch.empty(shape, dtype=torch.float32, device=array.device)
-    if kind == "cupy":
         cupy = sys.modules["cupy"]
-        with array.device, contextlib.nullcontext() if stream == current_stream(kind, None) else cupy.cuda.ExternalStream(stream):
-            return cupy.empty(shape, cupy.int64), cupy.empty(shape, cupy.float32)
-    raise ArgumentError(f"expected out=(ids, scores) beside queries of {kind}: its arrays cannot be made here and filled in place")
+        return cupy.empty(shape, cupy.int64), cupy.empty(shape, cupy.float32)
 
 
 def output_address(array: Any, name: str, element: tuple[int, int], shape: tuple[int, ...], stream: int, device: str,

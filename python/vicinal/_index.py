@@ -3,7 +3,7 @@
 The C handle lives in a small object that every running call holds: closing an index while another thread searches it only
 means that the last of them frees it. A search of one float32 vector on the CPU runs through a slot, the arguments of one
 foreign call prepared once for a k and a beam: copying 384 numbers costs less than asking NumPy for an address. Slots wait in
-a list, whose pop and append are atomic, so any number of threads finds one or makes one.
+a list, whose pop and append are atomic, so any number of threads finds one or makes one. On a GPU _gpu.py has the like.
 """
 from __future__ import annotations
 
@@ -127,14 +127,14 @@ class Index:
     def __init__(self, handle: Handle, path: Optional[str] = None, threads: Optional[int] = None) -> None:
         self._handle: Optional[Handle] = handle
         self._path = path
-        self._slots: dict[Any, list[_Slot]] = {}
+        self._slots: dict[Any, list[Any]] = {}
         self._wanted = (handle.device.name, threads)
         info = self._info()
         self._rows: int = info.rows
         self._dim: int = info.dim
         self._dtype_code: int = info.dtype
         self._metric_code: int = info.metric
-        self._on_host = handle.device.ordinal is None
+        self._ordinal = handle.device.ordinal
 
     # ---------------------------------------------------------------- what it is
 
@@ -265,8 +265,9 @@ class Index:
         was done. Raises DimensionError (both numbers), NotFiniteError (query and column), ElementTypeError, ArgumentError,
         UnsupportedError (path="graph" without one).
         """
-        if (type(queries) is np.ndarray and queries.dtype is FLOAT32 and type(k) is int and (beam is None or type(beam) is int)
-                and filter is None and out is None and stream is None and path is None and parents is None):
+        plain = (type(k) is int and (beam is None or type(beam) is int) and filter is None and out is None and stream is None
+                 and path is None and parents is None)
+        if plain and type(queries) is np.ndarray and queries.dtype is FLOAT32:
             try:
                 slots = self._slots[queries.shape, k, beam]
                 slot = slots.pop()
@@ -280,7 +281,11 @@ class Index:
             hits = Hits(slot.ids.copy(), slot.scores.copy(), self, slot.stats.raw)
             slots.append(slot)
             return hits
-        return self._search(queries, k, _walk(path, beam, parents), filter, out, stream, convert, False)
+        if plain and self._ordinal is not None:
+            found = _gpu.again(self._slots, queries, k, beam, self._ordinal)
+            if found is not None:
+                return Hits(found[0], found[1], self, found[2])
+        return self._search(queries, k, _walk(path, beam, parents), filter, out, stream, convert, plain)
 
     def _search(self, queries: Any, k: int, walk: dict[str, int], filter: Any, out: Any, stream: Any, convert: bool,
                 repeats: bool) -> Hits:
@@ -289,7 +294,7 @@ class Index:
         if not isinstance(queries, (np.ndarray, list, tuple)):
             place = _dlpack.device_of(queries)
             if place is not None and place[0] not in (_dlpack.CPU, _dlpack.CUDA_HOST):
-                return self._search_gpu(handle, queries, k, walk, filter, out, stream)
+                return self._search_gpu(handle, queries, k, walk, filter, out, stream, repeats)
         if stream is not None:
             raise ArgumentError("expected no stream beside queries in host memory, found one")
         matrix, array, single = _arrays.queries_of(queries, self._dtype_code, convert)
@@ -301,18 +306,19 @@ class Index:
         stats = _lib.SearchStats()
         options, kept = self._options(handle, filter, walk, stats)
         _lib.check(_lib.LIB.vic_index_search(handle.pointer, ctypes.byref(matrix), k, ctypes.byref(options), ctypes.byref(hits)))
-        if repeats and self._on_host and k <= SLOT_HITS and len(array) == 1 and matrix.dtype == _lib.F32:
-            self._keep_slot(handle, (self._dim,) if single else (1, self._dim), k, walk)
+        if repeats and self._ordinal is None and k <= SLOT_HITS and len(array) == 1 and matrix.dtype == _lib.F32:
+            asked = (self._dim,) if single else (1, self._dim)
+            self._keep_slot(handle, (asked, k, walk.get("beam")), _Slot(handle, asked, k, walk))
         del kept
         return Hits(ids, scores, self, bytes(stats))
 
-    def _keep_slot(self, handle: Handle, shape: tuple[int, ...], k: int, walk: dict[str, int]) -> None:
-        """Prepares the next search like this one."""
+    def _keep_slot(self, handle: Handle, key: Any, slot: Any) -> None:
+        """Keeps what the next search like this one runs through."""
         slots = self._slots  # before the handle: a close between the two leaves the slot in a table that nobody has
         if handle is self._handle:
             if len(slots) >= SLOT_KINDS:
                 slots.clear()
-            slots.setdefault((shape, k, walk.get("beam")), []).append(_Slot(handle, shape, k, walk))
+            slots.setdefault(key, []).append(slot)
 
     def _ask(self, handle: Handle, matrix: _lib.Matrix, k: int) -> None:
         """Raises the library's refusal of a k before memory for its hits is asked of NumPy. Without arrays for the hits the
@@ -328,12 +334,14 @@ class Index:
         options = _lib.SearchOptions(filter=None if filter is None else filter.pointer, stats=ctypes.addressof(stats), **walk)
         return options, (filter, stats)
 
-    def _search_gpu(self, handle: Handle, queries: Any, k: int, walk: dict[str, int], filter: Any, out: Any, stream: Any) -> Hits:
+    def _search_gpu(self, handle: Handle, queries: Any, k: int, walk: dict[str, int], filter: Any, out: Any, stream: Any,
+                    repeats: bool) -> Hits:
         """Queries on a GPU: enqueued on the stream, hits valid in its order."""
         device = handle.device
         if device.ordinal is None:  # before any capsule is made
             place = _dlpack.device_of(queries) or (_dlpack.CUDA, None)
             _gpu.check_place(_dlpack.Tensor(0, (), (), (2, 32), place[0], place[1], False, None), device.name, None, "queries")
+        queries = _gpu.widened(queries, stream)
         tensor, number = _gpu.take(queries, stream)
         _gpu.check_place(tensor, device.name, device.ordinal, "queries")
         matrix, single = _gpu.matrix_of(tensor, self._dtype_code)
@@ -350,6 +358,10 @@ class Index:
         options.stream = number
         _lib.check(_lib.LIB.vic_index_search(handle.pointer, ctypes.byref(matrix), k, ctypes.byref(options), ctypes.byref(hits)))
         del kept, ids_kept, scores_kept
+        if repeats and matrix.rows * k <= SLOT_HITS:
+            prepared = _gpu.slot_for(handle, queries, matrix, k, walk, ids, scores)
+            if prepared is not None:
+                self._keep_slot(handle, *prepared)
         return Hits(ids, scores, self, bytes(stats))
 
     async def asearch(self, queries: Any, k: int = 10, **options: Any) -> Hits:
