@@ -4,6 +4,7 @@
  * is what a hostile writer would do. Offsets are those of docs/format.md. */
 #define _GNU_SOURCE /* memfd_create */
 
+#include "page.h"
 #include "vicinal.h"
 
 #include <stdint.h>
@@ -13,33 +14,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { PAGE = 4096, COUNT = 40, FILE_BYTES = 32, ENTRIES = 64, ENTRY = 64, OFFSET = 24, BYTES = 32, CHECKSUM = 40, SUM = 4088 };
 enum { ROWS_MOST = 1000, DIM_MOST = 4096 };
-
-static uint64_t word_get(const uint8_t *at) {
-    uint64_t word;
-    memcpy(&word, at, sizeof word);
-    return word;
-}
-static void word_set(uint8_t *at, uint64_t word) { memcpy(at, &word, sizeof word); }
-
-/* Magic, size and every checksum that lies inside made right. */
-static void seal(uint8_t *bytes, size_t size) {
-    if (size < PAGE) return;
-    memcpy(bytes, "VICINAL\n\1\0\0\0\4\3\2\1", 16);
-    word_set(bytes + FILE_BYTES, size);
-    for (uint8_t i = 0; i < 32 && i < bytes[COUNT]; i++) {
-        uint8_t *entry = bytes + ENTRIES + ENTRY * i;
-        uint64_t offset = word_get(entry + OFFSET), length = word_get(entry + BYTES);
-        if (offset <= size && length <= size - offset) word_set(entry + CHECKSUM, XXH3_64bits(bytes + offset, (size_t)length));
-    }
-    word_set(bytes + SUM, XXH3_64bits(bytes, SUM));
-}
 
 /* Hits, texts and vectors of an index as it came. */
 static void ask(const struct vic_index *index) {
@@ -54,6 +31,8 @@ static void ask(const struct vic_index *index) {
     /* Whatever the rows and codes are, there is an answer. */
     if (vic_index_search(index, &matrix, 16, NULL, &hits) != VIC_OK) abort();
     if (vic_index_search(index, &matrix, 1, &options, &hits) != VIC_OK) abort();
+    options.path = info.degree ? VIC_PATH_GRAPH : VIC_PATH_SELECT, options.beam = 5, options.parents = 3;
+    if (vic_index_search(index, &matrix, 4, &options, &hits) != VIC_OK) abort();
     size_t sum = strlen(info.metadata);
     for (int64_t row = 0; row < info.rows && row < ROWS_MOST; row++) {
         int64_t id = 0;

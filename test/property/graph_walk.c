@@ -56,18 +56,36 @@ static struct drawn draw(struct random *random, int64_t n) {
 
 static void drawn_free(struct drawn *drawn) { free(drawn->data.rows), free(drawn->ids), free(drawn->queries); }
 
-/* What the reads of a search amount to, as the header says it: codes and what turns them into distances, slots, rows. */
+/* What the reads of a search amount to: codes and what turns them into distances, or rows and norms; slots; rows. */
 static int64_t bytes_of(const struct walker *walker, const struct vic_search_stats *stats) {
-    int64_t row_bytes = walker->data->dim * (int64_t)vic_dtype_bytes(walker->data->dtype);
-    return stats->distances * (walker->stride + 8) + stats->hops * walker->degree * 4 + stats->rows_rescored * row_bytes;
+    const struct data *data = walker->data;
+    int64_t row_bytes = data->dim * (int64_t)vic_dtype_bytes(data->dtype), look = row_bytes;
+    if (data->metric == VIC_COSINE) look += 4;
+    if (stats->codes == VIC_CODES_8) look = (data->dim + 63) / 64 * 64 + 8;
+    if (stats->codes == VIC_CODES_4) look = (data->dim + 127) / 128 * 64 + 8;
+    return stats->distances * look + stats->hops * walker->degree * 4 + stats->rows_rescored * row_bytes;
+}
+
+static void stats_check(const struct walker *walker, const struct vic_search_stats *stats, int64_t nq,
+                        const struct walker_wish *wish, const struct walked *walked) {
+    assert_true(stats->path == VIC_PATH_GRAPH && stats->fallback == VIC_FALLBACK_NONE && stats->fallbacks == 0);
+    assert_true(stats->queries == nq && stats->beam == wish->beam && stats->parents == wish->parents);
+    assert_int_equal(stats->codes, wish->codes);
+    assert_int_equal(stats->hops, walked->hops);
+    assert_in_range(stats->distances, walked->met, walked->offered);
+    if (walker->data->n <= 1000) assert_int_equal(stats->distances, walked->met); /* so few rows are all remembered */
+    assert_int_equal(stats->rows_coded[0], wish->codes == VIC_CODES_8 ? stats->distances : 0);
+    assert_int_equal(stats->rows_coded[1], wish->codes == VIC_CODES_4 ? stats->distances : 0);
+    assert_int_equal(stats->rows_rescored, walked->kept);
+    assert_int_equal(stats->bytes_read, bytes_of(walker, stats));
 }
 
 /* Queries [first, first + nq) in one call. */
 static void search_check(const struct vic_index *index, const struct walker *walker, const struct drawn *drawn, int64_t first,
-                         int64_t nq, int64_t k, int64_t beam, int64_t parent_count) {
+                         int64_t nq, int64_t k, struct walker_wish wish) {
     const struct data *data = walker->data;
     size_t slots = (size_t)(nq * k), query_bytes = (size_t)data->dim * vic_dtype_bytes(drawn->query_dtype);
-    int64_t *ids = take(slots * 8), *right_ids = take(slots * 8), keep = k < data->n ? k : data->n, list = beam;
+    int64_t *ids = take(slots * 8), *right_ids = take(slots * 8), keep = k < data->n ? k : data->n;
     float *scores = take(slots * 4), *right_scores = take(slots * 4);
     int32_t counts[QUERIES];
     struct walked walked = {0};
@@ -75,40 +93,36 @@ static void search_check(const struct vic_index *index, const struct walker *wal
     const struct vic_search_options options = {.size = sizeof options,
                                                .path = VIC_PATH_GRAPH,
                                                .stats = &stats,
-                                               .beam = (int32_t)beam,
-                                               .parents = (int32_t)parent_count};
+                                               .beam = (int32_t)wish.beam,
+                                               .parents = (int32_t)wish.parents,
+                                               .codes = wish.codes};
     const char *queries = (const char *)drawn->queries + (size_t)first * query_bytes;
     const struct vic_matrix matrix = matrix_of(queries, nq, data->dim, drawn->query_dtype);
     const struct vic_hits hits = {.ids = ids, .scores = scores, .counts = counts};
     memset(ids, 0xAA, slots * 8), memset(scores, 0xAA, slots * 4);
     must(vic_index_search(index, &matrix, k, &options, &hits));
-    if (list < keep) list = keep;
+    if (wish.beam < keep) wish.beam = keep;
     for (int64_t j = 0; j < nq; j++)
-        assert_int_equal(counts[j], walker_search(walker, queries + (size_t)j * query_bytes, drawn->query_dtype, k, list,
-                                                  parent_count, right_ids + j * k, right_scores + j * k, &walked));
+        assert_int_equal(counts[j], walker_search(walker, queries + (size_t)j * query_bytes, drawn->query_dtype, k, &wish,
+                                                  right_ids + j * k, right_scores + j * k, &walked));
     assert_memory_equal(ids, right_ids, slots * 8);
     assert_memory_equal(scores, right_scores, slots * 4);
-    assert_true(stats.path == VIC_PATH_GRAPH && stats.fallback == VIC_FALLBACK_NONE && stats.fallbacks == 0);
-    assert_true(stats.queries == nq && stats.beam == list && stats.parents == parent_count);
-    assert_int_equal(stats.hops, walked.hops);
-    assert_in_range(stats.distances, walked.met, walked.offered);
-    if (data->n <= 1000) assert_int_equal(stats.distances, walked.met); /* so few rows are all remembered */
-    assert_int_equal(stats.rows_coded[0], stats.distances);
-    assert_int_equal(stats.rows_rescored, walked.kept);
-    assert_int_equal(stats.bytes_read, bytes_of(walker, &stats));
+    stats_check(walker, &stats, nq, &wish, &walked);
     free(ids), free(right_ids), free(scores), free(right_scores);
 }
 
 static void searches_check(struct random *random, const struct vic_index *index, const struct drawn *drawn, int32_t degree) {
     struct walker walker = walker_of(index, &drawn->data);
     for (int round = 0; round < 12; round++) {
-        int64_t nq = round % 3 ? 1 : QUERIES, first = nq == 1 ? random_below(random, QUERIES) : 0;
-        int64_t k = PICK(random, ks), beam = PICK(random, beams), parent_count = PICK(random, parents);
-        test_says("n %d, dim %d, %s by %s, %s, ids %d, degree %d, query %d of %d, k %d, beam %d, parents %d",
+        int64_t nq = round % 3 ? 1 : QUERIES, first = nq == 1 ? random_below(random, QUERIES) : 0, k = PICK(random, ks);
+        struct walker_wish wish = {(enum vic_codes)(VIC_CODES_ROWS + round / 3 % 3), PICK(random, beams),
+                                   PICK(random, parents)};
+        if (wish.codes == VIC_CODES_4 && !walker.plane4.codes) wish.codes = VIC_CODES_8;
+        test_says("n %d, dim %d, %s by %s, %s, ids %d, degree %d, query %d of %d, k %d, codes %d, beam %d, parents %d",
                   (int)drawn->data.n, (int)drawn->data.dim, vic_dtype_name(drawn->data.dtype),
                   vic_dtype_name(drawn->query_dtype), vic_metric_name(drawn->data.metric), drawn->data.ids != NULL, degree,
-                  (int)first, (int)nq, (int)k, (int)beam, (int)parent_count);
-        search_check(index, &walker, drawn, first, nq, k, beam, parent_count);
+                  (int)first, (int)nq, (int)k, (int)wish.codes, (int)wish.beam, (int)wish.parents);
+        search_check(index, &walker, drawn, first, nq, k, wish);
     }
     walker_free(&walker);
 }
@@ -120,7 +134,7 @@ static void hits_and_statistics_are_those_of_the_definition(void **state) {
     for (int round = 0; round < 120; round++) {
         struct drawn drawn = draw(&random, PICK(&random, row_counts));
         int32_t degree = PICK(&random, degrees);
-        struct vic_index *index = graph_of(device, &drawn.data, degree, 20);
+        struct vic_index *index = graph_with_planes(device, &drawn.data, degree, 20, VIC_PLANES_4);
         searches_check(&random, index, &drawn, degree);
         vic_index_free(index);
         drawn_free(&drawn);
@@ -137,7 +151,7 @@ static void what_a_walk_forgets_cannot_be_seen_in_its_hits(void **state) {
     for (int round = 0; round < 2; round++) {
         struct drawn drawn = draw(&random, 20000);
         drawn.data.metric = round ? VIC_DOT : VIC_L2;
-        struct vic_index *index = graph_of(device, &drawn.data, 16, 20);
+        struct vic_index *index = graph_with_planes(device, &drawn.data, 16, 20, VIC_PLANES_4);
         searches_check(&random, index, &drawn, 16);
         vic_index_free(index);
         drawn_free(&drawn);

@@ -13,9 +13,18 @@
 enum vic_dtype query_type_of(enum vic_dtype dtype) { return dtype == VIC_I8 || dtype == VIC_U8 ? dtype : VIC_F32; }
 
 struct vic_index *graph_of(struct vic_device *device, const struct data *data, int32_t degree, int32_t beam) {
+    return graph_with_planes(device, data, degree, beam, 0);
+}
+
+struct vic_index *graph_with_planes(struct vic_device *device, const struct data *data, int32_t degree, int32_t beam,
+                                    int32_t planes) {
     const struct vic_graph_options graph = {.size = sizeof graph, .degree = degree, .beam = beam, .force = 1};
-    const struct vic_build_options options = {
-        .size = sizeof options, .metric = data->metric, .dtype = data->dtype, .ids = data->ids, .graph = &graph};
+    const struct vic_build_options options = {.size = sizeof options,
+                                              .metric = data->metric,
+                                              .dtype = data->dtype,
+                                              .ids = data->ids,
+                                              .planes = planes,
+                                              .graph = &graph};
     const struct vic_matrix rows = matrix_of(data->rows, data->n, data->dim, data->dtype);
     struct vic_index *index = NULL;
     must(vic_index_build(device, &rows, &options, &index));

@@ -7,6 +7,9 @@
 
 /* Degree and beam 0: the defaults. The index is checked: every row reached, no slot wrong. */
 struct vic_index *graph_of(struct vic_device *device, const struct data *data, int32_t degree, int32_t beam);
+/* The same with planes beside those that a graph brings (enum vic_planes; 0: none), where the rows can have them. */
+struct vic_index *graph_with_planes(struct vic_device *device, const struct data *data, int32_t degree, int32_t beam,
+                                    int32_t planes);
 /* The k nearest of nq packed queries (of the rows' type for integers, else float32) by the graph. */
 void graph_ask(const struct vic_index *index, const struct data *data, const void *queries, int64_t nq, int64_t k, int32_t beam,
                int32_t parents, int64_t *ids, float *scores);

@@ -8,11 +8,14 @@
 
 enum { PARENTS_MOST = 8 };
 
+static struct walker_codes codes_take(const struct data *data) {
+    size_t n = (size_t)data->n;
+    return (struct walker_codes){take(n * (size_t)data->dim), take(n * sizeof(float)), take(n * sizeof(float))};
+}
+
 /* Codes of a row of an integer type, which a file does not have: a step of 1/127 of its largest value. */
-static void integer_row_code(const struct walker *walker, int64_t row) {
-    const struct data *data = walker->data;
+static void integer_row_code(const struct data *data, int64_t row, struct walker_codes *into) {
     const char *vector = (const char *)data->rows + row * data->dim;
-    uint8_t *codes = walker->codes + row * walker->stride;
     float largest = 0, norm = 1;
     int64_t square = 0;
     for (int64_t i = 0; i < data->dim; i++) {
@@ -24,41 +27,63 @@ static void integer_row_code(const struct walker *walker, int64_t row) {
     float scale = largest > 0 ? largest / 127 / norm : 0;
     double step = (double)scale * (double)norm;
     float inverse = step > 0 ? (float)(1 / step) : 0;
-    memset(codes, 128, (size_t)walker->stride);
     for (int64_t i = 0; i < data->dim; i++)
-        codes[i] = (uint8_t)(128 + (int)fminf(rintf(element_get(data->dtype, vector, i) * inverse), 127));
-    walker->scale[row] = scale;
+        into->codes[row * data->dim + i] = (int8_t)fminf(rintf(element_get(data->dtype, vector, i) * inverse), 127);
+    into->scale[row] = scale;
+}
+
+/* A plane of `bits` bits as docs/format.md lays it out; one with NULL where the file has none. */
+static struct walker_codes plane_read(const struct walker *walker, int bits) {
+    const struct data *data = walker->data;
+    size_t bytes = 0, n = (size_t)data->n, dim = (size_t)data->dim;
+    const unsigned char *plane = section_bytes(&walker->file, bits == 8 ? "plane8" : "plane4", &bytes);
+    if (!plane) return (struct walker_codes){.codes = NULL};
+    struct walker_codes read = codes_take(data);
+    size_t stride = bits == 8 ? (dim + 63) / 64 * 64 : (dim + 127) / 128 * 64;
+    for (size_t row = 0; row < n; row++)
+        for (size_t i = 0; i < dim; i++) {
+            const unsigned char *line = plane + row * stride + (bits == 8 ? i : i / 128 * 64 + i % 64);
+            int code = bits == 8 ? *line - 128 : (*line >> (i % 128 < 64 ? 0 : 4) & 15) - 8;
+            read.codes[row * dim + i] = (int8_t)code;
+        }
+    memcpy(read.scale, section_bytes(&walker->file, bits == 8 ? "plane8_scale" : "plane4_scale", &bytes), n * sizeof(float));
+    return read;
+}
+
+static void squares_sum(const struct data *data, struct walker_codes *codes) {
+    for (int64_t row = 0; codes->codes && row < data->n; row++) {
+        int64_t sum = 0;
+        for (int64_t i = 0; i < data->dim; i++) {
+            int64_t code = codes->codes[row * data->dim + i];
+            sum += code * code;
+        }
+        codes->square[row] = codes->scale[row] * codes->scale[row] * (float)sum;
+    }
 }
 
 struct walker walker_of(const struct vic_index *index, const struct data *data) {
     const char *path = scratch_path("walked");
-    size_t bytes = 0, n = (size_t)data->n, stride = (size_t)(data->dim + 63) / 64 * 64;
+    size_t bytes = 0;
     must(vic_index_save(index, path, NULL));
-    struct walker walker = {.file = blob_read(path), .data = data, .stride = (int64_t)stride};
+    struct walker walker = {.file = blob_read(path), .data = data};
     walker.slots = (const void *)section_bytes(&walker.file, "graph", &bytes);
-    walker.degree = (int64_t)(bytes / 4 / n);
+    walker.degree = (int64_t)bytes / 4 / data->n;
     walker.entries = (const void *)section_bytes(&walker.file, "entry", &bytes);
-    walker.entry_count = (int64_t)(bytes / 4);
-    walker.codes = take(n * stride), walker.scale = take(n * 4), walker.square = take(n * 4);
+    walker.entry_count = (int64_t)bytes / 4;
+    walker.plane8 = plane_read(&walker, 8), walker.plane4 = plane_read(&walker, 4);
     if (data->dtype == VIC_I8 || data->dtype == VIC_U8) {
-        for (int64_t row = 0; row < data->n; row++) integer_row_code(&walker, row);
-    } else {
-        memcpy(walker.codes, section_bytes(&walker.file, "plane8", &bytes), n * stride);
-        memcpy(walker.scale, section_bytes(&walker.file, "plane8_scale", &bytes), n * 4);
+        walker.plane8 = codes_take(data);
+        for (int64_t row = 0; row < data->n; row++) integer_row_code(data, row, &walker.plane8);
     }
-    for (size_t row = 0; row < n; row++) {
-        int64_t sum = 0;
-        for (size_t i = 0; i < stride; i++) {
-            int64_t code = walker.codes[row * stride + i] - 128;
-            sum += code * code;
-        }
-        walker.square[row] = walker.scale[row] * walker.scale[row] * (float)sum;
-    }
+    squares_sum(data, &walker.plane8);
+    squares_sum(data, &walker.plane4);
     return walker;
 }
 
+static void codes_free(struct walker_codes *codes) { free(codes->codes), free(codes->scale), free(codes->square); }
+
 void walker_free(struct walker *walker) {
-    free(walker->codes), free(walker->scale), free(walker->square);
+    codes_free(&walker->plane8), codes_free(&walker->plane4);
     blob_free(&walker->file);
 }
 
@@ -72,37 +97,45 @@ struct candidate {
 
 struct walk_state {
     const struct walker *walker;
-    int8_t *query; /* its codes */
-    float step;    /* what a query's code stands for under l2; nothing else orders by it */
+    const struct walker_codes *codes; /* NULL: the rows themselves */
+    const void *query;
+    enum vic_dtype query_dtype;
+    int8_t *query_codes;
+    float step; /* what a query's code stands for under l2; nothing else orders by it */
     bool *met;
     struct candidate *list;
-    int64_t count, beam;
+    int64_t count, room; /* room: rows that the list holds */
     struct walked *walked;
 };
 
-static void query_code(struct walk_state *state, const void *query, enum vic_dtype dtype) {
+static void query_code(struct walk_state *state) {
     int64_t dim = state->walker->data->dim;
     float largest = 0;
-    for (int64_t i = 0; i < dim; i++) largest = fmaxf(largest, fabsf(element_get(dtype, query, i)));
+    for (int64_t i = 0; i < dim; i++) largest = fmaxf(largest, fabsf(element_get(state->query_dtype, state->query, i)));
     float inverse = largest >= 0x1p-100f ? 127 / largest : 0;
-    for (int64_t i = 0; i < dim; i++) state->query[i] = (int8_t)rintf(element_get(dtype, query, i) * inverse);
+    for (int64_t i = 0; i < dim; i++)
+        state->query_codes[i] = (int8_t)rintf(element_get(state->query_dtype, state->query, i) * inverse);
     state->step = largest / 127;
 }
 
 static float distance_of(const struct walk_state *state, uint32_t row) {
-    const struct walker *walker = state->walker;
-    const uint8_t *codes = walker->codes + row * walker->stride;
+    const struct data *data = state->walker->data;
+    if (!state->codes) {
+        float score = oracle_score(data, row, state->query, state->query_dtype);
+        return data->metric == VIC_L2 ? score : -score;
+    }
+    const int8_t *codes = state->codes->codes + row * data->dim;
     int64_t sum = 0;
-    for (int64_t i = 0; i < walker->data->dim; i++) sum += (int64_t)(codes[i] - 128) * state->query[i];
-    if (walker->data->metric != VIC_L2) return -walker->scale[row] * (float)sum;
-    return -2 * state->step * walker->scale[row] * (float)sum + walker->square[row];
+    for (int64_t i = 0; i < data->dim; i++) sum += (int64_t)codes[i] * state->query_codes[i];
+    if (data->metric != VIC_L2) return -state->codes->scale[row] * (float)sum;
+    return -2 * state->step * state->codes->scale[row] * (float)sum + state->codes->square[row];
 }
 
 static bool before(const struct candidate *a, const struct candidate *b) {
     return a->distance < b->distance || (a->distance == b->distance && a->row < b->row);
 }
 
-/* The list keeps the `beam` nearest of all that were ever offered, each row once. */
+/* The list keeps the nearest of all that were ever offered, each row once. */
 static void offer(struct walk_state *state, uint32_t row) {
     struct candidate new = {distance_of(state, row), row, false};
     state->walked->offered++;
@@ -112,19 +145,19 @@ static void offer(struct walk_state *state, uint32_t row) {
         if (state->list[i].row == row) return;
     int64_t at = state->count;
     while (at > 0 && before(&new, &state->list[at - 1])) at--;
-    if (at == state->beam) return;
-    if (state->count < state->beam) state->count++;
+    if (at == state->room) return;
+    if (state->count < state->room) state->count++;
     memmove(state->list + at + 1, state->list + at, (size_t)(state->count - 1 - at) * sizeof new);
     state->list[at] = new;
 }
 
-static void walk(struct walk_state *state, int64_t parents) {
+static void walk(struct walk_state *state, int64_t beam, int64_t parents) {
     const struct walker *walker = state->walker;
     for (int64_t i = 0; i < walker->entry_count; i++) offer(state, walker->entries[i]);
     for (;;) {
         uint32_t rows[PARENTS_MOST];
         int64_t count = 0;
-        for (int64_t i = 0; i < state->count && count < parents; i++)
+        for (int64_t i = 0; i < state->count && i < beam && count < parents; i++)
             if (!state->list[i].expanded) {
                 state->list[i].expanded = true;
                 rows[count++] = state->list[i].row;
@@ -150,19 +183,25 @@ static int compare_hits(const void *a, const void *b) {
     return less ? -1 : one != two ? 1 : *x < *y ? -1 : 1;
 }
 
-int32_t walker_search(const struct walker *walker, const void *query, enum vic_dtype query_dtype, int64_t k, int64_t beam,
-                      int64_t parents, int64_t *ids, float *scores, struct walked *walked) {
+int32_t walker_search(const struct walker *walker, const void *query, enum vic_dtype query_dtype, int64_t k,
+                      const struct walker_wish *wish, int64_t *ids, float *scores, struct walked *walked) {
     const struct data *data = walker->data;
     size_t n = (size_t)data->n;
-    struct walk_state state = {.walker = walker, .beam = beam, .walked = walked};
+    struct walk_state state = {
+        .walker = walker, .query = query, .query_dtype = query_dtype, .room = wish->beam, .walked = walked};
+    if (wish->codes == VIC_CODES_8) state.codes = &walker->plane8;
+    if (wish->codes == VIC_CODES_4) {
+        state.codes = &walker->plane4;
+        if (state.room < 32 + wish->beam / 4) state.room = 32 + wish->beam / 4;
+    }
     uint32_t *rows = take(n * sizeof *rows);
     float *all = take(n * sizeof *all);
-    state.query = take((size_t)data->dim);
+    state.query_codes = take((size_t)data->dim);
     state.met = take(n);
     memset(state.met, 0, n);
-    state.list = take((size_t)(beam + 1) * sizeof *state.list);
-    query_code(&state, query, query_dtype);
-    walk(&state, parents);
+    state.list = take((size_t)(state.room + 1) * sizeof *state.list);
+    query_code(&state);
+    walk(&state, wish->beam, wish->parents);
     for (int64_t i = 0; i < state.count; i++) {
         rows[i] = state.list[i].row;
         all[rows[i]] = oracle_score(data, rows[i], query, query_dtype);
@@ -175,6 +214,6 @@ int32_t walker_search(const struct walker *walker, const void *query, enum vic_d
         scores[i] = i < real ? all[rows[i]] : data->metric == VIC_L2 ? INFINITY : -INFINITY;
     }
     walked->kept += state.count;
-    free(state.list), free(state.met), free(state.query), free(all), free(rows);
+    free(state.list), free(state.met), free(state.query_codes), free(all), free(rows);
     return (int32_t)real;
 }

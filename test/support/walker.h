@@ -7,13 +7,18 @@
 #include "support/oracle.h"
 #include "support/scratch.h"
 
+/* A plane taken apart: dim codes a row, without their offset. Not there when codes is NULL. */
+struct walker_codes {
+    int8_t *codes;
+    float *scale, *square;
+};
+
 struct walker {
     struct blob file;
     const struct data *data; /* borrowed */
     const uint32_t *slots, *entries;
-    int64_t degree, entry_count, stride;
-    uint8_t *codes; /* stride bytes a row */
-    float *scale, *square;
+    int64_t degree, entry_count;
+    struct walker_codes plane8, plane4;
 };
 
 /* Of an index with a graph over the data, which it saves into the scratch folder. */
@@ -27,9 +32,15 @@ struct walked {
     int64_t kept;    /* rows in the list at the end */
 };
 
+/* What to walk over, and how. beam is at least min(k, n). */
+struct walker_wish {
+    enum vic_codes codes;
+    int64_t beam, parents;
+};
+
 /* The k nearest for one packed query (VIC_F32 or the rows' type), unused slots filled; returns how many are real. What the
- * walk took is added to *walked. beam is at least min(k, n). */
-int32_t walker_search(const struct walker *walker, const void *query, enum vic_dtype query_dtype, int64_t k, int64_t beam,
-                      int64_t parents, int64_t *ids, float *scores, struct walked *walked);
+ * walk took is added to *walked. */
+int32_t walker_search(const struct walker *walker, const void *query, enum vic_dtype query_dtype, int64_t k,
+                      const struct walker_wish *wish, int64_t *ids, float *scores, struct walked *walked);
 
 #endif
