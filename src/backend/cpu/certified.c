@@ -147,7 +147,7 @@ static bool pilot(struct certified *job, struct vic_search_stats *stats, double 
     int64_t parts = (job->scan.resident->rows.n + job->part_rows - 1) / job->part_rows;
     if (parts < PILOT_PARTS) return true;
     job->keep = keep / PILOT_STEP + 1;
-    job->seeds = 2 * job->keep + 16;
+    job->seeds = seeds_count(job->keep);
     (void)pass(job, PILOT_STEP, &passed);
     bool found = threshold_find(job, false);
     for (int64_t part = 0; found && part < parts / PILOT_STEP; part++)
@@ -180,7 +180,7 @@ static enum vic_fallback certified_start(struct certified *job, struct resident 
     job->kind = plane_choose(rows, call);
     job->plane = &rows->planes[job->kind];
     job->keep = call->k < rows->n ? call->k : rows->n;
-    job->seeds = 2 * job->keep + 16;
+    job->seeds = seeds_count(job->keep);
     if (!job->plane->codes) return VIC_FALLBACK_PLANES;
     if (queries_exact(rows, call->queries)) return VIC_FALLBACK_QUERY;
     if (job->seeds > layout->candidates_count || topk_capacity(job->seeds) > layout->keys_count / layout->threads)

@@ -32,15 +32,9 @@ static struct topk *batch_top(const struct batch *job, int64_t j, int worker) {
     return &job->scan.workspace->tops[j * job->scan.resident->layout.threads + worker];
 }
 
-/* Rows of the sample that are scored for a threshold: of k alone the worst would be it. */
-static int64_t seeds_count(const struct resident *resident, const struct search_call *call) {
-    int64_t keep = call->k < resident->rows.n ? call->k : resident->rows.n;
-    return keep + keep / 2 + 8;
-}
-
 int64_t certified_block(const struct resident *resident, const struct search_call *call) {
     const struct layout *layout = &resident->layout;
-    int64_t capacity = topk_capacity(seeds_count(resident, call));
+    int64_t capacity = topk_capacity(seeds_count(call->k < resident->rows.n ? call->k : resident->rows.n));
     int64_t block = layout->plane_tiles ? layout->keys_count / (capacity * layout->threads) : 0;
     return block < layout->queries_count ? block : layout->queries_count;
 }
@@ -216,7 +210,7 @@ enum vic_fallback certified_batch(struct resident *resident, struct workspace *w
                         .part_rows = PART_GROUPS * GROUP_ROWS,
                         .decided = decided};
     job.plane = &rows->planes[job.kind];
-    job.seeds = seeds_count(resident, call);
+    job.seeds = seeds_count(job.keep);
     job.capacity = topk_capacity(job.seeds);
     if (!job.plane->codes) return VIC_FALLBACK_PLANES;
     if (queries_exact(rows, call->queries)) return VIC_FALLBACK_QUERY;

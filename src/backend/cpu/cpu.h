@@ -174,6 +174,9 @@ void keys_write(const struct rows *rows, const struct vic_hits *hits, int64_t j,
 /* ---- certified.c: the k best with the help of a plane. Why not, when hits were not written. */
 enum vic_fallback certified_search(struct resident *resident, struct workspace *workspace, const struct search_call *call,
                                    int64_t j, const struct vic_hits *hits);
+/* Rows with the best bounds that are scored for a threshold: of k alone the worst would be it, and twice as many do not lower
+ * what is left after it (real rows of 384, k = 10 to 1000, both planes). */
+static inline int64_t seeds_count(int64_t keep) { return keep + keep / 2 + 8; }
 /* The plane that a call is to use, one that is there. */
 enum plane_kind plane_choose(const struct rows *rows, const struct search_call *call);
 /* ---- certified_batch.c: the same for a block of queries. decided[i]: hits of query first + i were written. */

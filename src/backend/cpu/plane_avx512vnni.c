@@ -29,26 +29,48 @@ static inline __m512 upper_of(__m512 sum, __m512 scale, __m512 error, __m512 nor
     return _mm512_fmadd_ps(_mm512_mul_ps(sum, scale), _mm512_set1_ps(query->step), slack);
 }
 
+/* sum + products, in a register of its own: gcc 12 else copies each sum at each step and keeps some in memory. */
+static inline __m512i step(__m512i sum, __m512i codes, __m512i query) {
+    sum = _mm512_dpbusd_epi32(sum, codes, query);
+    __asm__("" : "+v"(sum));
+    return sum;
+}
+
+/* The query's bytes that meet one line of codes: high and low for its first half, for 4 bits also for its second. */
+struct query_line {
+    __m512i high[2], low[2];
+};
+
+static inline struct query_line query_line(enum plane_kind kind, const struct plane_query *query, int64_t line) {
+    int64_t at = kind == PLANE_8 ? line : 2 * line;
+    struct query_line codes = {{_mm512_loadu_si512(query->high + at)}, {_mm512_loadu_si512(query->low + at)}};
+    if (kind == PLANE_4) {
+        codes.high[1] = _mm512_loadu_si512(query->high + at + 64);
+        codes.low[1] = _mm512_loadu_si512(query->low + at + 64);
+    }
+    return codes;
+}
+
 /* One line of a row against the query, onto its two sums. */
-static inline void line_add(enum plane_kind kind, __m512i line, const int8_t *high, const int8_t *low, __m512i *sum_high,
+static inline void line_add(enum plane_kind kind, __m512i line, const struct query_line *query, __m512i *sum_high,
                             __m512i *sum_low) {
     if (kind == PLANE_8) {
-        *sum_high = _mm512_dpbusd_epi32(*sum_high, line, _mm512_loadu_si512(high));
-        *sum_low = _mm512_dpbusd_epi32(*sum_low, line, _mm512_loadu_si512(low));
+        *sum_high = step(*sum_high, line, query->high[0]);
+        *sum_low = step(*sum_low, line, query->low[0]);
         return;
     }
     __m512i mask = _mm512_set1_epi8(15);
     __m512i first = _mm512_and_si512(line, mask), second = _mm512_and_si512(_mm512_srli_epi16(line, 4), mask);
-    *sum_high = _mm512_dpbusd_epi32(*sum_high, first, _mm512_loadu_si512(high));
-    *sum_low = _mm512_dpbusd_epi32(*sum_low, first, _mm512_loadu_si512(low));
-    *sum_high = _mm512_dpbusd_epi32(*sum_high, second, _mm512_loadu_si512(high + 64));
-    *sum_low = _mm512_dpbusd_epi32(*sum_low, second, _mm512_loadu_si512(low + 64));
+    *sum_high = step(*sum_high, first, query->high[0]);
+    *sum_low = step(*sum_low, first, query->low[0]);
+    *sum_high = step(*sum_high, second, query->high[1]);
+    *sum_low = step(*sum_low, second, query->low[1]);
 }
 
 static inline __attribute__((always_inline)) void scan(enum plane_kind kind, const struct plane *plane, const float *norms,
                                                        int64_t first, int64_t n, const struct plane_query *query,
                                                        float *upper) {
-    int64_t stride = plane->stride_bytes, width = kind == PLANE_8 ? 64 : 128;
+    int64_t stride = plane->stride_bytes;
     __m512i bias = _mm512_inserti64x4(_mm512_set1_epi32(query->bias_high[kind]), _mm256_set1_epi32(query->bias_low[kind]), 1);
     for (int64_t i = 0; i < n; i += ROWS) {
         __mmask16 real = (__mmask16)(n - i < ROWS ? (1u << (n - i)) - 1 : 0xffu);
@@ -59,10 +81,11 @@ static inline __attribute__((always_inline)) void scan(enum plane_kind kind, con
             sums[r] = sums[ROWS + r] = _mm512_setzero_si512();
         }
         for (int64_t line = 0; line < stride; line += 64) {
-            const int8_t *high = query->high + line / 64 * width, *low = query->low + line / 64 * width;
+            const struct query_line codes = query_line(kind, query, line);
+#pragma GCC unroll 8
             for (int r = 0; r < ROWS; r++) {
                 _mm_prefetch((const char *)rows[r] + line + AHEAD_BYTES, _MM_HINT_T0);
-                line_add(kind, _mm512_loadu_si512(rows[r] + line), high, low, &sums[r], &sums[ROWS + r]);
+                line_add(kind, _mm512_loadu_si512(rows[r] + line), &codes, &sums[r], &sums[ROWS + r]);
             }
         }
         int64_t row = first + i;
