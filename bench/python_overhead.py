@@ -50,7 +50,7 @@ def vicinal_calls(rows, k):
     index = vicinal.build(rows, "dot", device=vicinal.Device("cpu", threads=1), planes="none")
     query = rows[0].copy()
     index.search(query, k)
-    slot = index._slots[query.shape, k, None][0]
+    slot = index._slots[query.shape, k, None, None][0]
     inner, arguments = _lib.RAW_SEARCH, slot.arguments
     calls = {"whole": lambda: index.search(query, k), "inner": lambda: inner(*arguments)}
     if shutil.which("cc"):

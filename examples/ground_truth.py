@@ -1,10 +1,11 @@
-"""Exact ground truth for a study of an approximate index, and its plot of recall over queries a second.
+"""Exact ground truth for a study of approximate indexes, and its plot of recall over queries a second.
 
     python3 examples/ground_truth.py [-o plot.png] [--rows 20000]
 
-The approximate index is the simplest one there is, in NumPy: rows are put into cells around centres, and a query looks into
-the nearest `probes` of them. vicinal says what it should have found: `truth` once, `recall` for each setting, with ties
-counted right. The same two lines judge any other index. Draws with matplotlib where it is installed, else with characters.
+Two are studied: vicinal's own graph at rising beams, and the simplest one there is, in NumPy, where rows are put into cells
+around centres and a query looks into the nearest `probes` of them. vicinal says what they should have found: `truth` once,
+`recall` for each setting, with ties counted right. The same two lines judge any other index. Draws with matplotlib where it is
+installed, else with characters.
 """
 import argparse
 import time
@@ -38,16 +39,24 @@ class Cells:
         return found
 
 
-def study(rows, queries, k=10, settings=(1, 2, 4, 8, 16, 32, 64)):
-    """(name, queries a second, recall) of each setting, and of the exact search."""
+def timed(search, queries):
+    """What a search found, and queries a second."""
     start = time.perf_counter()
-    truth = vicinal.truth(rows, queries, k, "l2")
-    points = [("exact", len(queries) / (time.perf_counter() - start), 1.0)]
-    cells = Cells(rows)
-    for probes in settings:
-        start = time.perf_counter()
-        found = cells.search(queries, k, probes)
-        points.append((f"{probes} probes", len(queries) / (time.perf_counter() - start), vicinal.recall(found, truth, k)))
+    found = search(queries)
+    return found, len(queries) / (time.perf_counter() - start)
+
+
+def study(rows, queries, k=10, probes=(1, 2, 4, 8, 16, 32, 64), beams=(10, 15, 20, 30, 50, 80, 120)):
+    """System -> (setting, queries a second, recall) of each setting."""
+    flat, graph, cells = vicinal.build(rows, "l2"), vicinal.build(rows, "l2", graph=True), Cells(rows)
+    truth, exact_qps = timed(lambda asked: flat.search(asked, k), queries)
+    points = {"exact": [("scan", exact_qps, 1.0)], "graph": [], "cells": []}
+    for beam in beams:
+        found, qps = timed(lambda asked: graph.search(asked, k, beam), queries)
+        points["graph"].append((f"beam {beam}", qps, vicinal.recall(found, truth)))
+    for count in probes:
+        found, qps = timed(lambda asked: cells.search(asked, k, count), queries)
+        points["cells"].append((f"{count} probes", qps, vicinal.recall(found, truth, k)))
     return points
 
 
@@ -58,11 +67,12 @@ def draw(points, path=None):
         import matplotlib.pyplot as plt
     except ImportError:
         path = None
-    for name, qps, recall in points:
-        print(f"{name:>10}  recall {recall:.3f} {'#' * round(40 * recall):<40} {qps:>10,.0f} queries/s")
+    for system, settings in points.items():
+        for name, qps, recall in settings:
+            print(f"{system:>6} {name:>10}  recall {recall:.3f} {'#' * round(40 * recall):<40} {qps:>10,.0f} queries/s")
+        if path is not None:
+            plt.semilogy([recall for _, _, recall in settings], [qps for _, qps, _ in settings], "o-", label=system)
     if path is not None:
-        plt.semilogy([recall for _, _, recall in points[1:]], [qps for _, qps, _ in points[1:]], "o-", label="cells")
-        plt.semilogy([1.0], [points[0][1]], "s", label="exact")
         plt.xlabel("recall at 10")
         plt.ylabel("queries a second")
         plt.legend()

@@ -1,5 +1,6 @@
 """The adapters, run as the benchmarks run them, on small data sets in their formats."""
 import importlib.util
+import itertools
 import json
 import sys
 import types
@@ -64,7 +65,8 @@ def test_ann_benchmarks_gets_the_true_neighbours(ann_benchmarks, tmp_path, metri
         else:
             found = [algorithm.query(query, 10) for query in asked]
         assert np.array_equal(found, file["neighbors"])
-    assert algorithm.get_memory_usage() > 400 * 20 * 4 / 1024 and "vicinal" in str(algorithm) and "planes" in algorithm.get_additional()
+    assert algorithm.get_memory_usage() > 400 * 20 * 4 / 1024 and "vicinal" in str(algorithm)
+    assert algorithm.get_additional() == {"planes": 0, "dist_comps": 30 * 400}
     algorithm.done()
     assert vicinal.recall(tmp_path / "fake.hdf5", truth, 10) == 1.0
     assert np.array_equal(vicinal.read(tmp_path / "fake.hdf5", dataset="test"), queries)
@@ -77,13 +79,34 @@ def test_ann_benchmarks_metrics_that_are_not_there_are_refused(ann_benchmarks):
 
 def test_the_configuration_names_what_is_there(ann_benchmarks):
     text = (ADAPTERS / "ann_benchmarks" / "config.yml").read_text()
-    facts = dict(line.strip().lstrip("- ").split(": ", 1) for line in text.splitlines() if ": " in line)
-    assert hasattr(ann_benchmarks, facts["constructor"]) and facts["module"] == "ann_benchmarks.algorithms.vicinal"
-    for dtype in json.loads(facts["args"])[0]:
-        for planes in json.loads(facts["args"])[1]:
-            algorithm = ann_benchmarks.Vicinal("angular", dtype, planes)
+    entries = [dict(line.strip().split(": ", 1) for line in entry.splitlines() if ": " in line) for entry in text.split("  - ")[1:]]
+    assert [entry["name"] for entry in entries] == ["vicinal", "vicinal-graph"]
+    for entry in entries:
+        assert entry["module"] == "ann_benchmarks.algorithms.vicinal"
+        for arguments in itertools.product(*json.loads(entry["args"])):
+            algorithm = getattr(ann_benchmarks, entry["constructor"])("angular", *arguments)
             algorithm.fit(np.eye(4, dtype=np.float32))
+            for beam in json.loads(entry.get("query_args", "[[]]"))[0]:
+                algorithm.set_query_arguments(beam)
+                assert f"beam={beam}" in str(algorithm)
             assert algorithm.query(np.float32([0, 1, 0, 0]), 1).tolist() == [1]
+
+
+@pytest.mark.parametrize("codes", [None, "rows", 4])
+def test_ann_benchmarks_gets_more_neighbours_at_a_wider_beam(ann_benchmarks, codes):
+    shape = {"seed": 1, "clusters": 40, "spread": 0.5}
+    rows, queries = vicinal.generate("clusters", 5000, 20, **shape), vicinal.generate("clusters", 50, 20, first=5000, **shape)
+    truth = vicinal.truth(rows, queries, 10, "cosine")
+    algorithm, points = ann_benchmarks.VicinalGraph("angular", 32, codes=codes), []
+    algorithm.fit(rows)
+    for beam in (10, 200):
+        algorithm.set_query_arguments(beam)
+        single = [algorithm.query(query, 10) for query in queries]
+        compared = algorithm.get_additional()["dist_comps"]
+        algorithm.batch_query(queries, 10)
+        assert np.array_equal(algorithm.get_batch_results(), single) and algorithm.get_additional()["dist_comps"] == 2 * compared
+        points.append((vicinal.recall(single, truth), compared))
+    assert points[0] < points[1] and points[1][0] > 0.98 and points[1][1] < 50 * 5000
 
 
 @pytest.mark.parametrize("ending,dtype", [("fbin", "f32"), ("u8bin", "u8"), ("i8bin", "i8")])
@@ -114,3 +137,20 @@ def test_big_ann_files_run_from_end_to_end(tmp_path, capsys, ending, dtype, metr
     algorithm.query(queries, 10)
     assert np.array_equal(algorithm.get_results(), truth.ids) and algorithm.track() == "exact"
     algorithm.done()
+
+
+def test_big_ann_runs_a_graph_at_several_beams(tmp_path, capsys):
+    big_ann, shape = load("big_ann", ADAPTERS / "big_ann.py"), {"seed": 1, "clusters": 40, "spread": 0.5}
+    rows, queries = vicinal.generate("clusters", 5000, 20, **shape), vicinal.generate("clusters", 50, 20, first=5000, **shape)
+    for name, array in (("base", rows), ("queries", queries)):
+        vicinal.write(tmp_path / f"{name}.fbin", array)
+    vicinal.write_truth(tmp_path / "truth.bin", vicinal.truth(rows, queries, 10, "l2"))
+    big_ann.main([str(tmp_path / "base.fbin"), str(tmp_path / "queries.fbin"), "--truth", str(tmp_path / "truth.bin"), "--degree", "32",
+                  "--beam", "10", "--beam", "200", "--index", str(tmp_path / "x.vic")])
+    narrow, wide = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert narrow["beam"] == 10 and narrow["recall"] < wide["recall"] > 0.98 and wide["distances"] > narrow["distances"] > 0
+    algorithm = big_ann.VicinalGraph("euclidean", {"index_path": str(tmp_path / "x.vic"), "degree": 32})
+    assert algorithm.load_index(big_ann.Files(str(tmp_path / "base.fbin"), "euclidean")) and "graph" in str(algorithm)
+    algorithm.set_query_arguments({"beam": 200})
+    algorithm.query(queries, 10)
+    assert algorithm.hits.stats.beam == 200 and algorithm.track() == "graph"

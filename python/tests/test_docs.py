@@ -31,7 +31,7 @@ def test_PYT_06_the_pages_do_what_they_say(page, capsys, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("script,arguments,words", [("agent_loop.py", ["3"], ["hospital", "hop 4"]), ("sentences.py", [], ["thermometer", "texts inside"]),
-                                                    ("ground_truth.py", ["--rows", "3000"], ["exact  recall 1.000", "16 probes"])])
+                                                    ("ground_truth.py", ["--rows", "5000"], ["scan  recall 1.000", "16 probes", "beam 120"])])
 def test_PYT_06_the_example_scripts_run_and_repeat(script, arguments, words):
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
 

@@ -50,6 +50,23 @@ def test_single_searches_at_different_beams_are_not_mixed_up(index, queries):
     assert index.search(queries, 10, beam=64, parents=4).stats.parents == 4
 
 
+def test_walks_over_rows_and_codes_of_each_size(rows, queries):
+    index = vicinal.build(rows, "l2", graph={"degree": 32}, planes=(8, 4), device="cpu")
+    truth = vicinal.truth(rows, queries, 10, "l2")
+    for codes, name in (("rows", "rows"), (8, "8"), ("8", "8"), (4, "4"), ("4", "4"), (None, "8")):
+        hits = index.search(queries, 10, beam=100, codes=codes)
+        assert hits.stats.codes == name and vicinal.recall(hits, truth) > 0.9, codes
+        for _ in range(2):
+            one = index.search(queries[7], 10, beam=100, codes=codes)
+            assert same(one, (hits.ids[7], hits.scores[7])) and one.stats.codes == name
+    assert index.search(queries, path="scan").stats.codes == "none"
+    for codes in (5, "eight", [8], 8.5):
+        with pytest.raises(vicinal.ArgumentError, match="codes None, 'rows', '8', '4'"):
+            index.search(queries[0], codes=codes)
+    with pytest.raises(vicinal.UnsupportedError, match="4"):
+        vicinal.build(rows, graph=True).search(queries, codes=4)
+
+
 def test_exact_paths_of_an_index_with_a_graph_give_the_bytes_of_one_without(index, rows, queries):
     flat = vicinal.build(rows, "l2", device="cpu")
     expected = flat.search(queries, 10)

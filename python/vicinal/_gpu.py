@@ -5,7 +5,7 @@ Which stream: the one given, else the current one of PyTorch or CuPy, else the o
 the legacy default. PyTorch tensors on their current stream are taken by address, which is cheaper than a capsule; all others
 by DLPack, whose producer orders our stream after its own, or by the CUDA array interface, where we do.
 
-A search that is like an earlier one (shape, k, beam; packed float32 of PyTorch or CuPy on the current stream) runs through a
+A search that is like an earlier one (shape, k, beam, codes; packed float32 of PyTorch or CuPy on the current stream) runs through a
 slot, as on the CPU: three addresses and a stream are written into prepared structs. What is left is mostly the two
 allocations of the results.
 """
@@ -55,7 +55,7 @@ LIBRARIES: dict[Any, Library] = {}  # by the type of array, filled when the firs
 
 
 class Slot:
-    """One search of queries of a shape for a k and a beam: the arguments of the foreign call, and arrays like its results."""
+    """One search of queries of a shape for a k, beam and codes: the arguments of the foreign call, and arrays like its results."""
 
     __slots__ = ("matrix", "hits", "options", "stats", "ids", "scores", "arguments", "keep")
 
@@ -69,13 +69,13 @@ class Slot:
         self.arguments = (handle.pointer, ctypes.byref(matrix), ctypes.c_int64(k), ctypes.byref(self.options), ctypes.byref(self.hits))
 
 
-def again(slots: dict[Any, list[Slot]], queries: Any, k: int, beam: Optional[int], ordinal: int) -> Optional[tuple[Any, Any, bytes]]:
-    """Ids, scores and stats of a search that is like an earlier one; None for one that is not."""
+def again(slots: dict[Any, list[Slot]], queries: Any, key: tuple[Any, ...], ordinal: int) -> Optional[tuple[Any, Any, bytes]]:
+    """Ids, scores and stats of a search that is like an earlier one; None for one that is not. key: k, beam and codes."""
     library = LIBRARIES.get(type(queries))
     if library is None or not library.ready(queries, ordinal):
         return None
     try:
-        waiting = slots[type(queries), queries.shape, k, beam]
+        waiting = slots[(type(queries), queries.shape, *key)]
         slot = waiting.pop()
     except (KeyError, IndexError):
         return None
@@ -89,8 +89,8 @@ def again(slots: dict[Any, list[Slot]], queries: Any, k: int, beam: Optional[int
     return ids, scores, stats
 
 
-def slot_for(handle: Any, queries: Any, matrix: _lib.Matrix, k: int, walk: dict[str, int], ids: Any, scores: Any) -> Optional[tuple[Any, Slot]]:
-    """What the next search like this one runs through, and its key; None where slots do not know the arrays."""
+def slot_for(handle: Any, queries: Any, matrix: _lib.Matrix, k: int, walk: dict[str, int], ids: Any, scores: Any) -> Optional[Slot]:
+    """What the next search like this one runs through; None where slots do not know the arrays."""
     make = _MAKERS.get(library_of(queries))
     if make is None or matrix.dtype != _lib.F32:
         return None
@@ -100,8 +100,7 @@ def slot_for(handle: Any, queries: Any, matrix: _lib.Matrix, k: int, walk: dict[
     library = LIBRARIES.get(type(queries))
     if library is None or not library.ready(queries, handle.device.ordinal):
         return None
-    key = type(queries), queries.shape, k, walk.get("beam")
-    return key, Slot(handle, matrix, k, walk, library.like(ids), library.like(scores))
+    return Slot(handle, matrix, k, walk, library.like(ids), library.like(scores))
 
 
 def library_of(array: Any) -> str:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 PATHS = {0: "none", _lib.PATH_SCAN: "scan", _lib.PATH_SELECT: "select", _lib.PATH_CERTIFIED: "certified",
          _lib.PATH_GRAPH: "graph"}
+CODES = {0: "none", _lib.CODES_ROWS: "rows", _lib.CODES_8: "8", _lib.CODES_4: "4"}
 FALLBACKS = ("none", "planes", "k", "query", "survivors", "cost", "filter", "beam")
 
 
@@ -21,7 +22,7 @@ class Stats(NamedTuple):
     path: "scan", "select", "certified" or "graph". rows_scored, rows_rescored: (row, query) pairs with a canonical score in the
     first pass, after a cheaper one. rows_coded: pairs whose 8-bit, whose 4-bit codes were looked at. fallback: why another path
     was taken than the one that was wanted, "none" when it was not. Of walks through a graph: hops, rows whose neighbours were
-    looked at; distances, rows whose codes were looked at; the beam and the parents that were used."""
+    looked at; distances, rows that were looked at on the way, by their codes ("rows", "8", "4"); the beam and the parents used."""
 
     path: str
     threads: int
@@ -36,13 +37,14 @@ class Stats(NamedTuple):
     distances: int
     beam: int
     parents: int
+    codes: str
 
 
 def stats_from(raw: bytes) -> Stats:
     stats = _lib.SearchStats.from_buffer_copy(raw)
     return Stats(PATHS.get(stats.path, "?"), stats.threads, stats.queries, stats.rows_scored, stats.rows_rescored, stats.bytes_read,
                  (stats.rows_coded[0], stats.rows_coded[1]), stats.fallbacks, FALLBACKS[stats.fallback],
-                 stats.hops, stats.distances, stats.beam, stats.parents)
+                 stats.hops, stats.distances, stats.beam, stats.parents, CODES.get(stats.codes, "?"))
 
 
 def numbers_of(array: Any) -> Any:

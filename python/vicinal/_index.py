@@ -2,7 +2,7 @@
 
 The C handle lives in a small object that every running call holds: closing an index while another thread searches it only
 means that the last of them frees it. A search of one float32 vector on the CPU runs through a slot, the arguments of one
-foreign call prepared once for a k and a beam: copying 384 numbers costs less than asking NumPy for an address. Slots wait in
+foreign call prepared once for a k, beam and codes: copying 384 numbers costs less than asking NumPy for an address. Slots wait in
 a list, whose pop and append are atomic, so any number of threads finds one or makes one. On a GPU _gpu.py has the like.
 """
 from __future__ import annotations
@@ -23,11 +23,14 @@ from . import _arrays, _dlpack, _gpu, _lib
 from ._arrays import FLOAT32, INT64, Array, Path
 from ._device import Device, Shared
 from ._errors import ArgumentError, DimensionError, NotFoundError
-from ._hits import PATHS, Hits, Ranges
+from ._hits import CODES, PATHS, Hits, Ranges
 from ._progress import Reporter, Watch
 
 PATH_NUMBERS = {name: number for number, name in PATHS.items() if number}
-SLOT_HITS, SLOT_KINDS = 4096, 64  # largest k and most (shape, k, beam) that slots are kept for
+CODE_NUMBERS: dict[Any, int] = {**{name: number for number, name in CODES.items() if number}, 8: _lib.CODES_8, 4: _lib.CODES_4}
+SLOT_HITS, SLOT_KINDS = 4096, 64  # largest k and most (shape, k, beam, codes) that slots are kept for
+PLAIN = frozenset((type(None), int, str))  # types of arguments that slots are found by
+Codes = Union[None, str, int]
 ASK_FIRST = 1 << 27               # result slots beyond which the library is asked whether they can exist
 
 
@@ -82,7 +85,7 @@ class Filter:
 
 
 class _Slot:
-    """One search of one float32 vector for a k and a beam: its memory and the arguments of the foreign call."""
+    """One search of one float32 vector for a k, beam and codes: its memory and the arguments of the foreign call."""
 
     __slots__ = ("query", "ids", "scores", "stats", "arguments", "keep")
 
@@ -99,11 +102,17 @@ class _Slot:
         self.arguments = (handle.pointer, ctypes.byref(matrix), ctypes.c_int64(k), ctypes.byref(options), ctypes.byref(hits))
 
 
-def _walk(path: Optional[str], beam: Optional[int], parents: Optional[int]) -> dict[str, int]:
+def _number_of(name: str, value: Any, numbers: dict[Any, int]) -> int:
+    """The library's number of a choice; 0 for None."""
+    try:
+        return 0 if value is None else numbers[value]
+    except (KeyError, TypeError):
+        raise ArgumentError(f"expected {name} None, {', '.join(map(repr, numbers))}, found {value!r}") from None
+
+
+def _walk(path: Optional[str], beam: Optional[int] = None, parents: Optional[int] = None, codes: Codes = None) -> dict[str, int]:
     """How to search, as fields of the library's options; what is None is the library's choice."""
-    if path is not None and path not in PATH_NUMBERS:
-        raise ArgumentError(f"expected path None, {', '.join(map(repr, PATH_NUMBERS))}, found {path!r}")
-    fields = {"path": PATH_NUMBERS[path] if path else 0}
+    fields = {"path": _number_of("path", path, PATH_NUMBERS), "codes": _number_of("codes", codes, CODE_NUMBERS)}
     for name, value in (("beam", beam), ("parents", parents)):
         if value is not None:
             fields[name] = operator.index(value)
@@ -246,7 +255,7 @@ class Index:
     # ---------------------------------------------------------------- searching
 
     def search(self, queries: Any, k: int = 10, beam: Optional[int] = None, filter: Any = None, out: Any = None, stream: Any = None,
-               path: Optional[str] = None, convert: bool = False, parents: Optional[int] = None) -> Hits:
+               path: Optional[str] = None, convert: bool = False, parents: Optional[int] = None, codes: Codes = None) -> Hits:
         """The k best rows for each query: best first, equal scores by the smaller id; exactly, or by the index's graph.
 
         queries: shape (nq, dim), or (dim,) for one; NumPy or anything that shares its memory; float32, or exactly widened to
@@ -260,19 +269,20 @@ class Index:
         path: None: by the graph where there is one. "graph"; or exactly: "scan", "select" or "certified", whose answers are
             the same bytes.
         parents: rows of the graph that are expanded at once, 1 to 8; None: 1.
+        codes: what a walk looks at to find its way: "rows" themselves, 8 or 4 bits a dimension; None: 8 where they are.
 
         An index without a graph searches exactly, whatever the beam. A hit's score is exact either way, and `stats` says what
         was done. Raises DimensionError (both numbers), NotFiniteError (query and column), ElementTypeError, ArgumentError,
         UnsupportedError (path="graph" without one).
         """
-        plain = (type(k) is int and (beam is None or type(beam) is int) and filter is None and out is None and stream is None
+        plain = (type(k) is int and type(beam) in PLAIN and type(codes) in PLAIN and filter is None and out is None and stream is None
                  and path is None and parents is None)
         if plain and type(queries) is np.ndarray and queries.dtype is FLOAT32:
             try:
-                slots = self._slots[queries.shape, k, beam]
+                slots = self._slots[queries.shape, k, beam, codes]
                 slot = slots.pop()
             except (KeyError, IndexError):
-                return self._search(queries, k, _walk(path, beam, parents), filter, out, stream, convert, True)
+                return self._search(queries, k, _walk(path, beam, parents, codes), filter, out, stream, convert, (k, beam, codes))
             slot.query[...] = queries
             status = _lib.RAW_SEARCH(*slot.arguments)
             if status:
@@ -282,14 +292,16 @@ class Index:
             slots.append(slot)
             return hits
         if plain and self._ordinal is not None:
-            found = _gpu.again(self._slots, queries, k, beam, self._ordinal)
+            found = _gpu.again(self._slots, queries, (k, beam, codes), self._ordinal)
             if found is not None:
                 return Hits(found[0], found[1], self, found[2])
-        return self._search(queries, k, _walk(path, beam, parents), filter, out, stream, convert, plain)
+        return self._search(queries, k, _walk(path, beam, parents, codes), filter, out, stream, convert,
+                            (k, beam, codes) if plain else None)
 
     def _search(self, queries: Any, k: int, walk: dict[str, int], filter: Any, out: Any, stream: Any, convert: bool,
-                repeats: bool) -> Hits:
-        """A search through arguments made for it alone; `repeats`: the next one like it may run through a slot."""
+                repeats: Optional[tuple[Any, ...]]) -> Hits:
+        """A search through arguments made for it alone; `repeats`: the key, beside the shape, under which the next one like it
+        finds a slot; None when it will not look for one."""
         handle, k = self._live(), int(operator.index(k))
         if not isinstance(queries, (np.ndarray, list, tuple)):
             place = _dlpack.device_of(queries)
@@ -306,9 +318,9 @@ class Index:
         stats = _lib.SearchStats()
         options, kept = self._options(handle, filter, walk, stats)
         _lib.check(_lib.LIB.vic_index_search(handle.pointer, ctypes.byref(matrix), k, ctypes.byref(options), ctypes.byref(hits)))
-        if repeats and self._ordinal is None and k <= SLOT_HITS and len(array) == 1 and matrix.dtype == _lib.F32:
+        if repeats is not None and self._ordinal is None and k <= SLOT_HITS and len(array) == 1 and matrix.dtype == _lib.F32:
             asked = (self._dim,) if single else (1, self._dim)
-            self._keep_slot(handle, (asked, k, walk.get("beam")), _Slot(handle, asked, k, walk))
+            self._keep_slot(handle, (asked, *repeats), _Slot(handle, asked, k, walk))
         del kept
         return Hits(ids, scores, self, bytes(stats))
 
@@ -335,7 +347,7 @@ class Index:
         return options, (filter, stats)
 
     def _search_gpu(self, handle: Handle, queries: Any, k: int, walk: dict[str, int], filter: Any, out: Any, stream: Any,
-                    repeats: bool) -> Hits:
+                    repeats: Optional[tuple[Any, ...]]) -> Hits:
         """Queries on a GPU: enqueued on the stream, hits valid in its order."""
         device = handle.device
         if device.ordinal is None:  # before any capsule is made
@@ -358,10 +370,10 @@ class Index:
         options.stream = number
         _lib.check(_lib.LIB.vic_index_search(handle.pointer, ctypes.byref(matrix), k, ctypes.byref(options), ctypes.byref(hits)))
         del kept, ids_kept, scores_kept
-        if repeats and matrix.rows * k <= SLOT_HITS:
+        if repeats is not None and matrix.rows * k <= SLOT_HITS:
             prepared = _gpu.slot_for(handle, queries, matrix, k, walk, ids, scores)
             if prepared is not None:
-                self._keep_slot(handle, *prepared)
+                self._keep_slot(handle, (type(queries), queries.shape, *repeats), prepared)
         return Hits(ids, scores, self, bytes(stats))
 
     async def asearch(self, queries: Any, k: int = 10, **options: Any) -> Hits:
@@ -378,7 +390,7 @@ class Index:
         _arrays.refuse_device(queries, "queries")
         matrix, array, _ = _arrays.queries_of(queries, self._dtype_code, convert)
         offsets, stats = np.zeros(len(array) + 1, INT64), _lib.SearchStats()
-        options, kept = self._options(handle, filter, _walk(path, None, None), stats)
+        options, kept = self._options(handle, filter, _walk(path), stats)
         capacity = min(len(self), 1024) * len(array)
         while True:
             ids, scores = np.empty(capacity, INT64), np.empty(capacity, FLOAT32)
