@@ -7,6 +7,7 @@
 #define BACKEND_BACKEND_H
 
 #include "backend/bound.h"
+#include "backend/columns.h"
 #include "backend/sums.h"
 #include "base/mem.h"
 #include "base/thread.h"
@@ -97,6 +98,8 @@ struct backend_ops {
     code_sums *(*sums)(const struct backend *backend, enum plane_kind kind);
     void (*aim)(const struct backend *backend, const struct rows *rows, const struct vic_matrix *query, float *room,
                 struct row_aim *aim);
+    /* What k-means and product quantisation compare vectors with. Only the CPU backend has it. */
+    const struct column_kernels *(*columns)(const struct backend *backend);
 };
 
 extern const struct backend_ops cpu_backend;
@@ -104,7 +107,7 @@ extern const struct backend_ops cpu_backend;
 extern const struct backend_ops cuda_backend;
 
 /* What such an object exports, under the name vicinal_backend_object. */
-enum { BACKEND_ABI = 5 }; /* raised with every change of a struct in this header, base/mem.h or vicinal.h */
+enum { BACKEND_ABI = 6 }; /* raised with every change of a struct in this header, base/mem.h or vicinal.h */
 struct backend_object {
     uint32_t abi; /* BACKEND_ABI of its build; nothing else may be read when it is another */
     const struct backend_ops *ops;

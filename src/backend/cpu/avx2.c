@@ -195,5 +195,6 @@ const struct kernels kernels_avx2 = {
     .largest = largest,
     .planes = &plane_kernels_avx2,
     .sums = {sums8_avx2, sums4_avx2},
+    .columns = &column_kernels_avx2,
 };
 #endif

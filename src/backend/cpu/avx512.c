@@ -39,5 +39,6 @@ const struct kernels kernels_avx512 = {
     .gather = SCAN_TABLE(gather),
     .tile = TILE_TABLE,
     .above = above,
+    .columns = &column_kernels_avx512,
 };
 #endif

@@ -64,6 +64,8 @@ static code_sums *cpu_sums(const struct backend *backend, enum plane_kind kind) 
     return sums[kind];
 }
 
+static const struct column_kernels *cpu_columns(const struct backend *backend) { return backend->kernels.columns; }
+
 const struct backend_ops cpu_backend = {
     .name = "cpu",
     .describe = cpu_describe,
@@ -80,4 +82,5 @@ const struct backend_ops cpu_backend = {
     .score = cpu_score,
     .sums = cpu_sums,
     .aim = cpu_aim,
+    .columns = cpu_columns,
 };

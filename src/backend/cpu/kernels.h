@@ -12,6 +12,7 @@
 #define CPU_KERNELS_H
 
 #include "backend/bound.h"
+#include "backend/columns.h"
 #include "backend/sums.h"
 
 /* What a kernel sums; cosine is OP_DOT and a division afterwards. */
@@ -120,9 +121,11 @@ struct kernels {
 
     const struct plane_kernels *planes;
     code_sums *sums[PLANE_COUNT];
+    const struct column_kernels *columns;
 };
 
 extern const struct plane_tile plane_tile_scalar, plane_tile_avx2, plane_tile_avx512vnni;
+extern const struct column_kernels column_kernels_scalar, column_kernels_avx2, column_kernels_avx512;
 extern const struct plane_kernels plane_kernels_scalar, plane_kernels_avx2, plane_kernels_avx512vnni;
 extern const struct kernels kernels_scalar, kernels_avx2, kernels_avx512, kernels_avx512vnni;
 

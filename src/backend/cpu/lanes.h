@@ -1,8 +1,9 @@
 /* What every lanes header begins with. A lanes header gives one instruction set's registers the names that kernel_scan.h,
- * kernel_tile.h and kernel_exact.h are written in, so that each algorithm exists once:
+ * kernel_tile.h, kernel_exact.h and kernel_columns.h are written in, so that each algorithm exists once:
  *
  *   floats   LANES float32: zero, load (converting from any stored type), load_some (no byte past the last element is
- *            read), broadcast, store, add, sub, mul, fma; transpose: lane j of register i to lane i of register j
+ *            read), broadcast, store, add, sub, mul, fma; min, max, pick_less (a < b ? less : other), none of them for NaN;
+ *            transpose: lane j of register i to lane i of register j
  *   words    LANES integers modulo 2^32: zero, load, broadcast, store, add, sub; round: to the nearest float32; pinned:
  *            the same in a register of its own (gcc 12 else copies each sum of an exact tile at each step: 740 GOPS for
  *            1,040 with VNNI, 100 for 220 with AVX2)

@@ -17,6 +17,11 @@ INLINE floats floats_sub(floats a, floats b) { return _mm256_sub_ps(a, b); }
 INLINE floats floats_mul(floats a, floats b) { return _mm256_mul_ps(a, b); }
 INLINE floats floats_fma(floats a, floats b, floats sum) { return _mm256_fmadd_ps(a, b, sum); }
 INLINE void floats_store(float *target, floats a) { _mm256_storeu_ps(target, a); }
+INLINE floats floats_min(floats a, floats b) { return _mm256_min_ps(a, b); }
+INLINE floats floats_max(floats a, floats b) { return _mm256_max_ps(a, b); }
+INLINE floats floats_pick_less(floats a, floats b, floats less, floats other) {
+    return _mm256_blendv_ps(other, less, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+}
 
 /* Eight narrow elements (in the low bytes) to float32. */
 INLINE floats floats_widen(enum vic_dtype dtype, __m128i narrow) {

@@ -18,6 +18,11 @@ INLINE floats floats_sub(floats a, floats b) { return _mm512_sub_ps(a, b); }
 INLINE floats floats_mul(floats a, floats b) { return _mm512_mul_ps(a, b); }
 INLINE floats floats_fma(floats a, floats b, floats sum) { return _mm512_fmadd_ps(a, b, sum); }
 INLINE void floats_store(float *target, floats a) { _mm512_storeu_ps(target, a); }
+INLINE floats floats_min(floats a, floats b) { return _mm512_min_ps(a, b); }
+INLINE floats floats_max(floats a, floats b) { return _mm512_max_ps(a, b); }
+INLINE floats floats_pick_less(floats a, floats b, floats less, floats other) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), other, less);
+}
 
 /* Elements i .. i + count - 1 of a packed vector, the lanes behind them zero; 1 <= count <= LANES. */
 INLINE floats floats_load_some(enum vic_dtype dtype, const void *vector, int64_t i, int64_t count) {

@@ -57,6 +57,7 @@ static void kernels_overlay(struct kernels *merged, const struct kernels *table)
     TAKE(largest);
     TAKE(planes);
     for (int kind = 0; kind < PLANE_COUNT; kind++) TAKE(sums[kind]);
+    TAKE(columns);
 }
 
 /* A table whose name goes on from the one before is its extension: "avx512", then "avx512vnni", is "avx512+vnni". */

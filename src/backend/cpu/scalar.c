@@ -250,4 +250,5 @@ const struct kernels kernels_scalar = {
     .largest = largest,
     .planes = &plane_kernels_scalar,
     .sums = {sums8_scalar, sums4_scalar},
+    .columns = &column_kernels_scalar,
 };
