@@ -1,10 +1,18 @@
 /* vicinal convert: vectors from any known file, or out of an index, into any format that can be written; ground truth
- * likewise. Blocks stream through, so files may be larger than memory. */
+ * likewise; and indexes between our container and DiskANN's files. Vectors stream through in blocks, so files may be larger
+ * than memory. */
 #include "input.h"
 #include "term.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum target { TO_AUTO, TO_VECTORS, TO_VICINAL, TO_DISKANN };
+
+struct convert_args {
+    struct common_args common;
+    int to; /* enum target */
+};
 
 enum { BLOCK_BYTES = 16 << 20 }; /* large enough that the disk sets the pace */
 
@@ -61,6 +69,35 @@ done:
     return code;
 }
 
+/* An index into another file of indexes: our own name says so, DiskANN's graph has none and must be asked for. */
+static enum target target_of(const struct convert_args *args, const char *out) {
+    if (args->to != TO_AUTO) return (enum target)args->to;
+    return path_ends(out, ".vic") ? TO_VICINAL : TO_VECTORS;
+}
+
+static int convert_index(struct vic_device *device, const struct convert_args *args, const char *in, const char *out) {
+    static const char *const formats[] = {[TO_VICINAL] = NULL, [TO_DISKANN] = "diskann"};
+    int code = FAILED;
+    enum target target = target_of(args, out);
+    const struct vic_save_options save = {.size = sizeof save, .format = formats[target], .progress = progress_hook()};
+    const struct vic_open_options open = {.size = sizeof open,
+                                          .metric = args->common.metric,
+                                          .dtype = args->common.read_type ? args->common.read_type : args->common.type};
+    struct vic_index *index = NULL;
+    struct vic_index_info info = {.size = sizeof info};
+    if (!index_open_as(device, in, open, &index)) goto done;
+    TRY(vic_index_info(index, &info));
+    TRY(vic_index_save(index, out, &save));
+    printf("%s: %s index, %s, %s rows x %s, %s", out, info.kind, vic_metric_name(info.metric), show_count(info.rows),
+           show_count(info.dim), vic_dtype_name(info.dtype));
+    if (info.degree) printf(", %d neighbours a row, %lld tied in", info.degree, (long long)info.repairs);
+    printf("\n");
+    code = DONE;
+done:
+    vic_index_free(index);
+    return code;
+}
+
 /* Neighbours rather than vectors: ground truth, or whole numbers of 32 or 64 bits. */
 static bool holds_truth(const struct vic_file_info *info, const char *dataset) {
     static const char *const words[] = {"truth", "ivecs", "i32", "u32", "i64", "u64"};
@@ -70,32 +107,45 @@ static bool holds_truth(const struct vic_file_info *info, const char *dataset) {
 }
 
 static int convert_run(const void *arguments, char *const *operands) {
-    const struct common_args *args = arguments;
+    const struct convert_args *args = arguments;
     int code = FAILED;
     struct vic_device *device = NULL;
     struct vic_file_info info = {.size = sizeof info};
-    const struct common_args cpu = {.device = "cpu", .threads = args->threads};
+    const struct common_args cpu = {.device = "cpu", .threads = args->common.threads};
     TRY(vic_file_info(operands[0], &info));
-    if (holds_truth(&info, args->dataset))
+    if (holds_truth(&info, args->common.dataset))
         code = convert_truth(operands[0], operands[1]);
-    else if (device_from(&cpu, &device))
-        code = convert_vectors(device, args, operands[0], operands[1]);
+    else if (!device_from(&cpu, &device))
+        goto done;
+    else if (target_of(args, operands[1]) != TO_VECTORS)
+        code = convert_index(device, args, operands[0], operands[1]);
+    else
+        code = convert_vectors(device, &args->common, operands[0], operands[1]);
 done:
     vic_device_free(device);
     return code;
 }
 
+static const struct option_row convert_options[] = {
+    {"to", 0, OPTION_CHOICE, "auto|vectors|vicinal|diskann", 0, 0, offsetof(struct convert_args, to), OPTIONAL,
+     "what OUT is to be: vectors, or an index of this kind (auto: .vic is an index, all else vectors)"},
+    {.name = NULL},
+};
+
 const struct command convert_command = {
     .name = "convert",
-    .line = "between the formats of vectors and of ground truth",
+    .line = "between formats of vectors, truth, indexes",
     .operands = "IN OUT",
     .about = "IN is any known file of vectors, an index, or ground truth; the ending of OUT says what to write: .fvecs "
-             ".bvecs .fbin .u8bin .i8bin .f16bin .bin .npy for vectors, .bin .ivecs .npy for ground truth. With --type "
-             "values are rounded to a narrower float and refused when they overflow; for an integer type they must be "
-             "whole.",
+             ".bvecs .fbin .u8bin .i8bin .f16bin .bin .npy for vectors, .bin .ivecs .npy for ground truth, .vic for an index. "
+             "With --type values are rounded to a narrower float and refused when they overflow; for an integer type they "
+             "must be whole. IN may be an index of DiskANN, in memory (NAME, with NAME.data beside it) or on disk "
+             "(NAME_disk.index); --metric and --read-type say what its files do not. --to diskann writes NAME, NAME.data and "
+             "NAME_metadata.bin from an index with a graph.",
     .example = "vicinal convert rows.fbin rows.npy --type f16",
-    .defaults = &(const struct common_args){.k = 0},
-    .args_bytes = sizeof(struct common_args),
-    .common = COMMON_TYPE | COMMON_READ | COMMON_THREADS,
+    .options = convert_options,
+    .defaults = &(const struct convert_args){.to = TO_AUTO},
+    .args_bytes = sizeof(struct convert_args),
+    .common = COMMON_TYPE | COMMON_READ | COMMON_METRIC | COMMON_THREADS,
     .run = convert_run,
 };

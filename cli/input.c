@@ -21,11 +21,18 @@ void *memory_take(uint64_t count, size_t each) {
 
 size_t input_row_bytes(const struct input *input) { return (size_t)input->info.dim * vic_dtype_bytes(input->type); }
 
-bool index_from(struct vic_device *device, const char *path, int32_t planes, struct vic_index **index) {
-    const struct vic_open_options options = {.size = sizeof options, .planes = planes, .progress = progress_hook()};
+static bool is_index(const struct vic_file_info *file) {
+    static const char *const kinds[] = {"vicinal", "diskann-graph", "diskann-disk"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(file->format, kinds[i]) == 0) return true;
+    return false;
+}
+
+bool index_open_as(struct vic_device *device, const char *path, struct vic_open_options options, struct vic_index **index) {
     struct vic_file_info file = {.size = sizeof file};
+    options.progress = progress_hook();
     TRY(vic_file_info(path, &file));
-    if (strcmp(file.format, "vicinal") != 0) {
+    if (!is_index(&file)) {
         say("%s: expected an index, found %s%s", path, strcmp(file.format, "unknown") == 0 ? "no known format" : file.format,
             file.dtype ? " vectors; 'vicinal build' makes an index of them" : "");
         return false;
@@ -34,6 +41,11 @@ bool index_from(struct vic_device *device, const char *path, int32_t planes, str
     return true;
 done:
     return false;
+}
+
+bool index_from(struct vic_device *device, const char *path, int32_t planes, struct vic_index **index) {
+    return index_open_as(device, path, (struct vic_open_options){.size = sizeof(struct vic_open_options), .planes = planes},
+                         index);
 }
 
 static bool input_open_index(struct input *input) {
@@ -55,7 +67,7 @@ bool input_open(struct input *input, struct vic_device *device, const char *path
     *input = (struct input){.path = path, .device = device, .info = {.size = sizeof input->info}};
     struct vic_reader_options options = {.size = sizeof options, .dtype = args->read_type, .dataset = args->dataset};
     TRY(vic_file_info(path, &input->info));
-    if (strcmp(input->info.format, "vicinal") == 0) {
+    if (strcmp(input->info.format, "vicinal") == 0 || strcmp(input->info.format, "diskann-graph") == 0) {
         opened = input_open_index(input);
     } else {
         if (!options.dataset && strcmp(input->info.format, "hdf5") == 0) options.dataset = dataset;

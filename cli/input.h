@@ -27,8 +27,10 @@ void input_close(struct input *input);
 /* Bytes of one row of input->type. */
 size_t input_row_bytes(const struct input *input);
 
-/* Opens an index; a file of another kind is named for what it is. planes as in vic_open_options. */
+/* Opens an index, ours or DiskANN's; a file of another kind is named for what it is. planes as in vic_open_options. */
 bool index_from(struct vic_device *device, const char *path, int32_t planes, struct vic_index **index);
+/* The same with more to say; options->progress is set here. */
+bool index_open_as(struct vic_device *device, const char *path, struct vic_open_options options, struct vic_index **index);
 /* The type in which an index of `rows` takes these queries: integer rows answer their own type exactly, all else float32. */
 enum vic_dtype query_type(enum vic_dtype rows, enum vic_dtype queries);
 /* The element type that a file's name promises (.u8bin: u8); f32 where it promises none. */

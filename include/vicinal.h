@@ -383,16 +383,25 @@ struct vic_open_options {
     int32_t check;  /* non-zero: verify every checksum first, as vic_index_check does */
     int32_t planes; /* enum vic_planes added up: made now in memory where the file has none; 0: what the file has */
     struct vic_progress progress;
+    /* DiskANN's files do not say these. metric 0: what lies beside them says, else l2; dtype 0: found where it can be. For a
+     * file of ours 0, or what it says. */
+    enum vic_metric metric;
+    enum vic_dtype dtype;
 };
 
 /* Maps an index file. Counts and offsets are checked against the file's size before any use; the rows are read when they
- * are searched. The file must not be changed while it is open (saving over it is fine: a save makes a new file). */
+ * are searched. The file must not be changed while it is open (saving over it is fine: a save makes a new file).
+ * A graph of DiskANN with PREFIX.data beside it, or PREFIX_disk.index, is read into memory instead: an index with a graph whose
+ * ids are row numbers, at once. VIC_TYPE: the element type must be given. VIC_UNSUPPORTED: more than 512 neighbours a row. */
 VIC_API enum vic_status vic_index_open(struct vic_device *device, const char *path, const struct vic_open_options *options,
                                        struct vic_index **index);
 
 struct vic_save_options {
     size_t size;
     struct vic_progress progress;
+    /* NULL: a file of ours. "diskann": PATH, PATH.data and PATH_metadata.bin as DiskANN's index in memory has them; of an index
+     * with a graph and without ids of the caller's (VIC_UNSUPPORTED). Texts, metadata and codes stay behind. */
+    const char *format;
 };
 
 /* Writes the index to `path`: into a temporary file in the same folder, fsync, rename, fsync of the folder. A crash or a

@@ -6,8 +6,8 @@
 #include "base/options.h"
 #include "data/reader.h"
 #include "index/calibration.h"
+#include "index/diskann.h"
 #include "index/filter.h"
-#include "index/index.h"
 #include "quant/quantizer.h"
 
 #include <stdio.h>
@@ -176,6 +176,10 @@ enum vic_status vic_index_open(struct vic_device *device, const char *path, cons
     if (status == VIC_OK) status = argument_given(index, "a place for the index");
     if (status == VIC_OK) status = options_take(&resolved, sizeof resolved, options, "vic_open_options");
     if (status == VIC_OK) status = planes_option_check(resolved.planes);
+    if (status == VIC_OK && resolved.metric && !metric_valid(resolved.metric))
+        status = status_fail(VIC_ARGUMENT, "expected options.metric to be 0 or a vic_metric, found %d", (int)resolved.metric);
+    if (status == VIC_OK && resolved.dtype && !dtype_valid(resolved.dtype))
+        status = status_fail(VIC_ARGUMENT, "expected options.dtype to be 0 or a vic_dtype, found %d", (int)resolved.dtype);
     if (status != VIC_OK) return status;
     fpenv caller = fpenv_enter();
     status = index_open(device, path, &resolved, index);
@@ -188,7 +192,11 @@ enum vic_status vic_index_save(const struct vic_index *index, const char *path, 
     enum vic_status status = argument_given(index, "an index");
     if (status == VIC_OK) status = argument_given(path, "the path to save to");
     if (status == VIC_OK) status = options_take(&resolved, sizeof resolved, options, "vic_save_options");
-    return status == VIC_OK ? index_save(index, path, &resolved.progress) : status;
+    if (status != VIC_OK || !resolved.format) return status == VIC_OK ? index_save(index, path, &resolved.progress) : status;
+    fpenv caller = fpenv_enter();
+    status = diskann_index_save(index, path, resolved.format, &resolved.progress);
+    fpenv_leave(caller);
+    return status;
 }
 
 /* Host memory that an index holds beside its mapping: rows, norms, ids and texts of its own, and the workspaces. */

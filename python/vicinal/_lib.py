@@ -122,11 +122,12 @@ class Plan(Sized):
 
 
 class OpenOptions(Sized):
-    _fields_ = [("size", c_size_t), ("check", c_int32), ("planes", c_int32), ("progress", Progress)]
+    _fields_ = [("size", c_size_t), ("check", c_int32), ("planes", c_int32), ("progress", Progress),
+                ("metric", c_int), ("dtype", c_int)]
 
 
 class SaveOptions(Sized):
-    _fields_ = [("size", c_size_t), ("progress", Progress)]
+    _fields_ = [("size", c_size_t), ("progress", Progress), ("format", c_char_p)]
 
 
 class IndexInfo(Sized):

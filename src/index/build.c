@@ -103,11 +103,11 @@ enum vic_status index_plan(const struct vic_device *device, int64_t n, int64_t d
 
 /* ---- source */
 
-static enum vic_status source_open_reader(struct vic_device *device, const char *path, const struct vic_reader_options *options,
-                                          struct source *source) {
+/* Borrows the reader. */
+static enum vic_status source_open_reader(struct vic_device *device, struct vic_reader *reader, struct source *source) {
     struct vic_file_info info = {.size = sizeof info};
     enum vic_status status = VIC_OK;
-    TRY(vic_reader_open(path, options, &source->reader));
+    source->reader = reader;
     TRY(vic_reader_info(source->reader, &info));
     source->n = info.rows, source->dim = info.dim, source->dtype = info.dtype;
     TRY(corpus_check_shape(source->n, source->dim, source->dtype, VIC_DOT));
@@ -141,7 +141,6 @@ static enum vic_status source_block(struct source *source, int64_t first, int64_
 
 static void source_close(struct vic_device *device, struct source *source) {
     mem_free(&device->host, source->block, source->block_bytes);
-    vic_reader_close(source->reader);
 }
 
 /* ---- the budget */
@@ -363,13 +362,22 @@ enum vic_status index_build(struct vic_device *device, const struct vic_matrix *
     return build_with_graph(device, &source, &options, index);
 }
 
-enum vic_status index_build_file(struct vic_device *device, const char *rows_path, const struct vic_build_options *given,
-                                 struct vic_index **index) {
+enum vic_status index_build_reader(struct vic_device *device, struct vic_reader *reader, const struct vic_build_options *given,
+                                   struct vic_index **index) {
     struct vic_build_options options = *given;
     struct source source = {0};
-    enum vic_status status = source_open_reader(device, rows_path, options.reader, &source);
+    enum vic_status status = source_open_reader(device, reader, &source);
     if (status == VIC_OK) status = build_with_graph(device, &source, &options, index);
     source_close(device, &source);
+    return status;
+}
+
+enum vic_status index_build_file(struct vic_device *device, const char *rows_path, const struct vic_build_options *options,
+                                 struct vic_index **index) {
+    struct vic_reader *reader = NULL;
+    enum vic_status status = vic_reader_open(rows_path, options->reader, &reader);
+    if (status == VIC_OK) status = index_build_reader(device, reader, options, index);
+    vic_reader_close(reader);
     return status;
 }
 

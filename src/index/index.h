@@ -35,6 +35,9 @@ enum vic_status index_build(struct vic_device *device, const struct vic_matrix *
                             struct vic_index **index);
 enum vic_status index_build_file(struct vic_device *device, const char *rows_path, const struct vic_build_options *options,
                                  struct vic_index **index);
+/* From a reader that is open, whose rows and type are taken as they are; it stays the caller's. */
+enum vic_status index_build_reader(struct vic_device *device, struct vic_reader *reader,
+                                   const struct vic_build_options *options, struct vic_index **index);
 /* Takes a filled corpus (and map) over: picks the kind, makes it resident. On failure both are the caller's still. */
 enum vic_status index_assemble(struct vic_device *device, const struct index_kind *kind, struct corpus *corpus,
                                struct file_map *map, struct vic_index **index);

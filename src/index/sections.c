@@ -4,7 +4,7 @@
  * are parsed, `meta` and `metadata`, have their checksums verified first; all others are only ever read as numbers that
  * cannot lead outside their section (ids are answers, norms are factors, a text's offsets are held against the texts when
  * it is asked for). Everything that is more than safety, index_check looks at. */
-#include "index/index.h"
+#include "index/diskann.h"
 #include "base/dtype.h"
 #include "base/json_text.h"
 #include "base/progress.h"
@@ -394,8 +394,21 @@ enum vic_status index_check(const struct vic_index *index, const struct vic_prog
     return graph_check(&index->graph, &index->device->host, where, NULL);
 }
 
+/* A caller may say what a file says itself, but not something else. */
+static enum vic_status meta_agrees(const struct file_map *map, const struct meta *meta,
+                                   const struct vic_open_options *options) {
+    if (options->metric && options->metric != meta->metric)
+        return status_fail(VIC_ARGUMENT, "%s: expected options.metric 0 or %s, as the file says, found %s", map->path,
+                           vic_metric_name(meta->metric), vic_metric_name(options->metric));
+    if (options->dtype && options->dtype != meta->dtype)
+        return status_fail(VIC_ARGUMENT, "%s: expected options.dtype 0 or %s, as the file says, found %s", map->path,
+                           vic_dtype_name(meta->dtype), vic_dtype_name(options->dtype));
+    return VIC_OK;
+}
+
 enum vic_status index_open(struct vic_device *device, const char *path, const struct vic_open_options *options,
                            struct vic_index **index) {
+    if (diskann_index_claimed(path)) return diskann_index_open(device, path, options, index);
     struct file_map map = {0};
     struct corpus corpus = {0};
     struct meta meta;
@@ -405,6 +418,7 @@ enum vic_status index_open(struct vic_device *device, const char *path, const st
     TRY(file_map_open(path, &map));
     if (options->check) TRY(file_map_verify(&map, &options->progress));
     TRY(meta_read(&map, &meta));
+    TRY(meta_agrees(&map, &meta, options));
     TRY(corpus_map(&map, &meta, &device->host, &corpus));
     if (meta.kind == &graph_kind) TRY(graph_map(&map, &meta, &graph));
     if (options->check) TRY(contents_check(device, &corpus, map.path, &options->progress));

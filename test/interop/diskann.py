@@ -1,12 +1,11 @@
 """DiskANN itself as the judge of what we read and write of its files; wants diskannpy 0.7.0 (and with it NumPy below 2).
 
     diskann.py golden FOLDER              small sets of every kind, as test/data/diskann keeps them
-    diskann.py build ROWS.npy FOLDER      indexes in memory (mem) and on disk (disk) of these rows, and bare vectors
+    diskann.py build ROWS.npy FOLDER      indexes in memory (mem) and on disk (disk) of these rows, and queries.fbin
     diskann.py search FOLDER PREFIX KIND QUERIES.fbin K BEAM OUT.bin    KIND: memory or disk; OUT: ground truth's layout
 """
 import os
 import sys
-import tempfile
 
 import numpy as np
 
@@ -55,8 +54,9 @@ def search(folder, prefix, kind, queries, k, beam):
                                             index_prefix=prefix)
         found = index.batch_search(queries, k_neighbors=k, complexity=beam, num_threads=1)
     else:
-        index = diskannpy.StaticDiskIndex(index_directory=folder, num_threads=1, num_nodes_to_cache=0, index_prefix=prefix)
-        found = index.batch_search(queries, k_neighbors=k, complexity=beam, beam_width=2, num_threads=1)
+        # with one thread it waits for itself for ever
+        index = diskannpy.StaticDiskIndex(index_directory=folder, num_threads=2, num_nodes_to_cache=0, index_prefix=prefix)
+        found = index.batch_search(queries, k_neighbors=k, complexity=beam, beam_width=2, num_threads=2)
     return found.identifiers.astype(np.uint32), found.distances.astype(np.float32)
 
 
@@ -79,10 +79,12 @@ def golden(folder):
 
 def build(path, folder):
     rows = np.ascontiguousarray(np.load(path), dtype=np.float32)
+    random = np.random.default_rng(7)
+    pairs = random.integers(0, len(rows), (2, 1000)) # questions between two rows: neither near nor far
+    save_bin(os.path.join(folder, "queries.fbin"), ((rows[pairs[0]] + rows[pairs[1]]) / 2).astype(np.float32))
     threads = os.cpu_count()
     build_memory(rows, folder, "mem", 32, beam=64, threads=threads)
     build_disk(rows, folder, "disk", 32, beam=64, threads=threads, chunks=min(96, rows.shape[1]))
-    save_bin(os.path.join(folder, "rows.fbin"), rows)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,217 @@
+/* An index of ours as DiskANN's files: what it can load itself.
+ *
+ * DiskANN begins at one node, our walks at several: the start is the first entry point, and its list gets those entry points
+ * that it does not lead to. Float rows go as float32; for cosine as unit vectors, which is what it expects there.
+ *
+ * The surprising rule: a set is several files, each whole or not there, the one that names the others' number of nodes last. A
+ * set that a crash has mixed is found out when it is opened. */
+#include "index/diskann.h"
+
+#include "base/progress.h"
+#include "data/sink.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- lists, as they are written */
+
+struct lists {
+    const struct graph *graph;
+    uint32_t start, start_list[GRAPH_DEGREE_MAX];
+    int64_t start_count;
+    int64_t most; /* neighbours of a node */
+    uint64_t edges;
+};
+
+static const uint32_t *list_of(const struct lists *lists, int64_t row, int64_t *count) {
+    const uint32_t *slots = graph_row(lists->graph, row);
+    if (row == lists->start) {
+        *count = lists->start_count;
+        return lists->start_list;
+    }
+    *count = slots_used(slots, lists->graph->degree);
+    return slots;
+}
+
+/* Entry points that the start does not lead to become its neighbours. */
+static enum vic_status start_lead(struct lists *lists, struct mem *mem) {
+    const struct graph *graph = lists->graph;
+    uint64_t n = (uint64_t)graph->n, marks_bytes = (n + 63) / 64 * sizeof(uint64_t);
+    void *queue = NULL, *marks = NULL;
+    enum vic_status status = VIC_OK;
+    TRY(mem_alloc_array(mem, n, sizeof(uint32_t), "rows to go on from", &queue));
+    TRY(mem_alloc(mem, marks_bytes, "marks of reached rows", &marks));
+    memset(marks, 0, (size_t)marks_bytes);
+    for (int64_t i = 0; i < graph->entry_count; i++) {
+        uint32_t entry = graph->entries[i];
+        uint64_t *word = (uint64_t *)marks + (entry >> 6), bit = UINT64_C(1) << (entry & 63);
+        if (*word & bit) continue;
+        *word |= bit;
+        *(uint32_t *)queue = entry;
+        (void)graph_reach(graph, queue, 1, marks);
+        if (i == 0) continue;
+        if (lists->start_count == GRAPH_DEGREE_MAX)
+            TRY(status_fail(VIC_UNSUPPORTED, "expected at most %d neighbours of the start with all entry points, found more",
+                            GRAPH_DEGREE_MAX));
+        lists->start_list[lists->start_count++] = entry;
+    }
+done:
+    mem_free(mem, marks, marks_bytes);
+    mem_free(mem, queue, n * sizeof(uint32_t));
+    return status;
+}
+
+static enum vic_status lists_open(const struct vic_index *index, struct lists *lists) {
+    const struct graph *graph = &index->graph;
+    *lists = (struct lists){.graph = graph, .start = graph->entries[0]};
+    const uint32_t *slots = graph_row(graph, lists->start);
+    lists->start_count = slots_used(slots, graph->degree);
+    memcpy(lists->start_list, slots, (size_t)lists->start_count * sizeof *slots);
+    enum vic_status status = start_lead(lists, &index->device->host);
+    for (int64_t row = 0; row < graph->n && status == VIC_OK; row++) {
+        int64_t count = 0;
+        (void)list_of(lists, row, &count);
+        lists->edges += (uint64_t)count;
+        if (count > lists->most) lists->most = count;
+    }
+    return status;
+}
+
+/* ---- rows, as DiskANN has them */
+
+static enum vic_dtype written_type(const struct rows *rows) { return dtype_is_integer(rows->dtype) ? rows->dtype : VIC_F32; }
+static uint64_t written_bytes(const struct rows *rows) { return (uint64_t)rows->dim * vic_dtype_bytes(written_type(rows)); }
+
+static void unit_length(float *values, int64_t dim) {
+    double sum = 0;
+    for (int64_t j = 0; j < dim; j++) sum += (double)values[j] * (double)values[j];
+    double norm = sqrt(sum);
+    for (int64_t j = 0; j < dim && norm > 0; j++) values[j] = (float)((double)values[j] / norm);
+}
+
+static void row_take(const struct rows *rows, int64_t row, void *out) {
+    uint64_t bytes = (uint64_t)rows->dim * vic_dtype_bytes(rows->dtype);
+    const char *from = (const char *)rows->data + (uint64_t)row * bytes;
+    float *values = out;
+    if (rows->dtype == written_type(rows))
+        memcpy(out, from, (size_t)bytes);
+    else
+        for (int64_t j = 0; j < rows->dim; j++) values[j] = dtype_load(rows->dtype, from, j);
+    if (rows->metric == VIC_COSINE && !dtype_is_integer(rows->dtype)) unit_length(values, rows->dim);
+}
+
+/* ---- files */
+
+/* A file of a set on its way. */
+struct part {
+    struct sink *sink;
+    char path[PATH_MAX];
+};
+
+static enum vic_status part_open(struct part *part, const char *prefix, const char *suffix, uint64_t bytes) {
+    int used = snprintf(part->path, sizeof part->path, "%s%s", prefix, suffix);
+    if (used < 0 || (size_t)used >= sizeof part->path)
+        return status_fail(VIC_ARGUMENT, "expected a path of less than %zu bytes, found %d", sizeof part->path, used);
+    return sink_open(part->path, bytes, &part->sink);
+}
+
+static enum vic_status data_write(const struct rows *rows, const struct vic_progress *hook, struct part *part) {
+    const uint32_t head[] = {(uint32_t)rows->n, (uint32_t)rows->dim};
+    uint64_t row_bytes = written_bytes(rows);
+    float row[DIM_MAX];
+    struct progress progress = progress_start(hook, "writing", rows->n);
+    enum vic_status status = VIC_OK;
+    TRY(sink_write(part->sink, head, sizeof head));
+    for (int64_t i = 0; i < rows->n; i++) {
+        row_take(rows, i, row);
+        TRY(sink_write(part->sink, row, row_bytes));
+        if (i % 1024 == 0 || i + 1 == rows->n) TRY(progress_step(&progress, i + 1));
+    }
+done:
+    return status;
+}
+
+/* As the Python package of DiskANN describes an index; ours reads it too. */
+static enum vic_status description_write(const struct rows *rows, struct part *part) {
+    static const uint64_t types[] = {[VIC_F32] = 0, [VIC_I8] = 1, [VIC_U8] = 2};
+    static const uint64_t metrics[] = {[VIC_L2] = 0, [VIC_DOT] = 1, [VIC_COSINE] = 2};
+    const uint64_t words[] = {types[written_type(rows)], metrics[rows->metric], (uint64_t)rows->n, (uint64_t)rows->dim};
+    return sink_write(part->sink, words, sizeof words);
+}
+
+static uint64_t graph_file_bytes(const struct lists *lists) {
+    return 24 + ((uint64_t)lists->graph->n + lists->edges) * sizeof(uint32_t);
+}
+
+static enum vic_status graph_write(const struct lists *lists, struct part *part) {
+    const uint64_t size = graph_file_bytes(lists), frozen = 0;
+    const uint32_t words[] = {(uint32_t)lists->most, lists->start};
+    enum vic_status status = VIC_OK;
+    TRY(sink_write(part->sink, &size, sizeof size));
+    TRY(sink_write(part->sink, words, sizeof words));
+    TRY(sink_write(part->sink, &frozen, sizeof frozen));
+    for (int64_t row = 0; row < lists->graph->n; row++) {
+        int64_t count = 0;
+        const uint32_t *list = list_of(lists, row, &count);
+        const uint32_t word = (uint32_t)count;
+        TRY(sink_write(part->sink, &word, sizeof word));
+        TRY(sink_write(part->sink, list, (uint64_t)count * sizeof *list));
+    }
+done:
+    return status;
+}
+
+static enum vic_status memory_save(const struct vic_index *index, const char *path, const struct vic_progress *progress) {
+    enum { DATA, DESCRIPTION, GRAPH, PARTS };
+    const struct rows *rows = &index->corpus.rows;
+    struct part parts[PARTS] = {{.sink = NULL}};
+    struct lists lists;
+    enum vic_status status = VIC_OK;
+    TRY(lists_open(index, &lists));
+    TRY(part_open(&parts[DATA], path, ".data", 8 + (uint64_t)rows->n * written_bytes(rows)));
+    TRY(part_open(&parts[DESCRIPTION], path, "_metadata.bin", 0));
+    TRY(part_open(&parts[GRAPH], path, "", graph_file_bytes(&lists)));
+    TRY(data_write(rows, progress, &parts[DATA]));
+    TRY(description_write(rows, &parts[DESCRIPTION]));
+    TRY(graph_write(&lists, &parts[GRAPH]));
+    for (int i = 0; i < PARTS; i++) TRY(sink_commit(parts[i].sink));
+done:
+    for (int i = 0; i < PARTS; i++) sink_free(parts[i].sink);
+    return status;
+}
+
+/* ---- what can be written */
+
+static const struct diskann_form {
+    const char *name;
+    enum vic_status (*save)(const struct vic_index *index, const char *path, const struct vic_progress *progress);
+} forms[] = {{"diskann", memory_save}};
+enum { FORMS = sizeof forms / sizeof *forms };
+
+static enum vic_status index_fits(const struct vic_index *index) {
+    const struct rows *rows = &index->corpus.rows;
+    if (index->kind != &graph_kind || rows->n == 0)
+        return status_fail(VIC_UNSUPPORTED,
+                           "expected an index with a graph for DiskANN's files, found a %s one of %" PRId64 " rows",
+                           index->kind->name, rows->n);
+    for (int64_t i = 0; rows->ids && i < rows->n; i++)
+        if (rows->ids[i] != i)
+            return status_fail(VIC_UNSUPPORTED,
+                               "expected ids 0, 1, 2 ... for DiskANN's files, which have no others, found %" PRId64
+                               " for row %" PRId64,
+                               rows->ids[i], i);
+    return graph_check(&index->graph, &index->device->host, "the index", NULL);
+}
+
+enum vic_status diskann_index_save(const struct vic_index *index, const char *path, const char *format,
+                                   const struct vic_progress *progress) {
+    for (int i = 0; i < FORMS; i++) {
+        if (strcmp(forms[i].name, format) != 0) continue;
+        enum vic_status status = index_fits(index);
+        return status == VIC_OK ? forms[i].save(index, path, progress) : status;
+    }
+    return status_fail(VIC_ARGUMENT, "expected options.format to be NULL or diskann, found \"%.40s\"", format);
+}

@@ -1,0 +1,435 @@
+/* Indexes of DiskANN opened as ours and written again: rows, lists, entry points, types, metrics; what was wrong is named and
+ * nothing half-built stays. */
+#include "index/index.h"
+#include "support/diskann_set.h"
+#include "support/oracle.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define GOLDEN "test/data/diskann/"
+
+static const struct diskann_sample small = {.n = 40, .dim = 6, .dtype = VIC_F32, .room = 5, .start = 3};
+
+static int setup(void **state) { return device_setup(state) || scratch_open(state); }
+static int teardown(void **state) { return device_teardown(state) || scratch_close(state); }
+
+static struct vic_index *opened(const char *path, enum vic_metric metric, enum vic_dtype dtype) {
+    const struct vic_open_options options = {.size = sizeof options, .metric = metric, .dtype = dtype, .check = 1};
+    struct vic_index *index = NULL;
+    must(vic_index_open(test_device, path, &options, &index));
+    return index;
+}
+
+static void refused(const char *path, enum vic_dtype dtype, enum vic_status status, const char *words) {
+    const struct vic_open_options options = {.size = sizeof options, .dtype = dtype};
+    struct vic_device_info before = {.size = sizeof before}, after = {.size = sizeof after};
+    struct vic_index *index = NULL;
+    must(vic_device_info(test_device, &before));
+    enum vic_status found = vic_index_open(test_device, path, &options, &index);
+    must(vic_device_info(test_device, &after));
+    if (found != status || !strstr(vic_last_error(), words))
+        print_message("%s: \"%s\" should hold \"%s\"\n", vic_status_name(found), vic_last_error(), words);
+    assert_int_equal(found, status);
+    assert_non_null(strstr(vic_last_error(), words));
+    assert_null(index);
+    assert_int_equal(before.host_used, after.host_used);
+}
+
+static void save(const struct vic_index *index, const char *path, const char *format) {
+    const struct vic_save_options options = {.size = sizeof options, .format = format};
+    must(vic_index_save(index, path, &options));
+}
+
+static void check_same_files(const char *one, const char *other) {
+    struct blob blob = blob_read(one);
+    assert_true(blob_equals_file(&blob, other));
+    blob_free(&blob);
+}
+
+/* ---- what DiskANN wrote */
+
+/* It answers for 20 of its own rows, k = 5, with a beam of 64: the same beam here finds as much and more. */
+static void what_diskann_finds_is_found(void **state) {
+    (void)state;
+    static const struct {
+        const char *path, *data, *answers;
+    } sets[] = {{GOLDEN "f", GOLDEN "f.data", GOLDEN "f_answers.bin"},
+                {GOLDEN "f_disk.index", GOLDEN "f.data", GOLDEN "f_answers.bin"},
+                {GOLDEN "u", GOLDEN "u.data", GOLDEN "u_answers.bin"},
+                {GOLDEN "u_disk.index", GOLDEN "u.data", GOLDEN "u_answers.bin"},
+                {GOLDEN "ip_disk.index", GOLDEN "ip.data", GOLDEN "ip_answers.bin"}};
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        struct vic_index *index = opened(sets[i].path, 0, 0);
+        struct vic_truth answers;
+        struct blob data = blob_read(sets[i].data);
+        int64_t ids[100];
+        float scores[100];
+        double recall = 0;
+        must(vic_truth_read(sets[i].answers, &answers));
+        const struct rows *rows = &index->corpus.rows;
+        const struct vic_matrix queries = matrix_of(data.bytes + 8, 20, rows->dim, rows->dtype);
+        const struct vic_search_options options = {.size = sizeof options, .path = VIC_PATH_GRAPH, .beam = 64};
+        const struct vic_hits hits = {.ids = ids, .scores = scores};
+        must(vic_index_search(index, &queries, 5, &options, &hits));
+        const struct vic_truth found = {.nq = 20, .k = 5, .ids = ids};
+        answers.distances = NULL; /* of another sign for inner products */
+        must(vic_recall(&found, &answers, 5, 300, &recall));
+        assert_true(recall >= 0.99); /* the best of inner products, which DiskANN does not always find, are more */
+        vic_truth_free(&answers);
+        vic_index_free(index);
+        blob_free(&data);
+    }
+}
+
+static void its_own_files_come_out_as_they_went_in(void **state) {
+    (void)state;
+    static const char *const prefixes[] = {"f", "u"};
+    for (size_t i = 0; i < 2; i++) {
+        char path[64], other[96];
+        (void)snprintf(path, sizeof path, GOLDEN "%s", prefixes[i]);
+        struct vic_index *index = opened(path, 0, 0);
+        assert_int_equal(index->graph.repairs, 0);
+        save(index, scratch_path("o"), "diskann");
+        vic_index_free(index);
+        check_same_files(path, scratch_path("o"));
+        (void)snprintf(other, sizeof other, "%s.data", path);
+        check_same_files(other, scratch_path("o.data"));
+        (void)snprintf(other, sizeof other, "%s_metadata.bin", path);
+        check_same_files(other, scratch_path("o_metadata.bin"));
+        scratch_clear();
+    }
+}
+
+static void an_opened_index_is_an_index_like_any_other(void **state) {
+    (void)state;
+    struct vic_index *index = opened(GOLDEN "f_disk.index", 0, 0);
+    struct vic_index_info info = {.size = sizeof info};
+    must(vic_index_info(index, &info));
+    assert_string_equal(info.kind, "graph");
+    assert_int_equal(info.metric, VIC_L2);
+    assert_int_equal(info.next_id, 300);
+    assert_int_equal(info.degree, 8);
+    assert_int_equal(info.mapped_bytes, 0);
+    save(index, scratch_path("a.vic"), NULL);
+    struct vic_index *again = opened(scratch_path("a.vic"), VIC_L2, VIC_F32);
+    save(again, scratch_path("b.vic"), NULL);
+    check_same_files(scratch_path("a.vic"), scratch_path("b.vic"));
+    save(again, scratch_path("c"), "diskann");
+    vic_index_free(again);
+    again = opened(scratch_path("c"), 0, 0); /* from the disk form, through ours, to the form in memory, and back */
+    save(again, scratch_path("d.vic"), NULL);
+    check_same_files(scratch_path("a.vic"), scratch_path("d.vic"));
+    vic_index_free(again);
+    vic_index_free(index);
+    scratch_clear();
+}
+
+/* A frozen node is where searches begin and no row: its neighbours are the entry points. */
+static void frozen_nodes_are_entries_and_no_rows(void **state) {
+    (void)state;
+    struct vic_index *index = opened(GOLDEN "dyn", 0, 0);
+    struct blob data = blob_read(GOLDEN "dyn.data"), graph = blob_read(GOLDEN "dyn");
+    assert_int_equal(index->corpus.rows.n, 300);
+    assert_memory_equal(index->corpus.rows.data, data.bytes + 8, 300 * 12 * 4);
+    uint32_t last[11]; /* the last list of the file: the frozen node's */
+    int64_t count = index->graph.entry_count;
+    memcpy(last, graph.bytes + graph.size - (size_t)(count + 1) * 4, (size_t)(count + 1) * 4);
+    assert_int_equal(last[0], count);
+    assert_memory_equal(index->graph.entries, last + 1, (size_t)count * 4);
+    vic_index_free(index);
+    blob_free(&data), blob_free(&graph);
+    struct diskann_sample sample = small;
+    sample.frozen = 1, sample.start = 39;
+    index = opened(diskann_disk_write(&sample, "x"), 0, 0);
+    assert_int_equal(index->corpus.rows.n, 39);
+    assert_int_equal(index->graph.entries[0], 0);
+    vic_index_free(index);
+    scratch_clear();
+}
+
+/* ---- lists */
+
+static void check_lists(const struct vic_index *index, const struct diskann_sample *sample) {
+    const struct graph *graph = &index->graph;
+    for (int64_t node = 0; node < sample->n; node++) {
+        int64_t used = slots_used(graph_row(graph, node), graph->degree);
+        assert_int_equal(used, diskann_count(sample, node));
+        for (uint32_t slot = 0; slot < used; slot++)
+            assert_int_equal(graph_row(graph, node)[slot], diskann_neighbour(sample, node, slot));
+    }
+}
+
+static void lists_of_every_generation_become_slots(void **state) {
+    (void)state;
+    for (int form = HEADER_CPP; form <= HEADER_RUST; form++) {
+        struct diskann_sample sample = small;
+        sample.form = (enum header_form)form;
+        if (form != HEADER_RUST) {
+            struct vic_index *index = opened(diskann_memory_write(&sample, "m"), 0, 0);
+            check_lists(index, &sample);
+            assert_int_equal(index->graph.entries[0], 3);
+            vic_index_free(index);
+        }
+        struct vic_index *index = opened(diskann_disk_write(&sample, "d"), 0, VIC_F32);
+        check_lists(index, &sample);
+        vic_index_free(index);
+    }
+    struct diskann_sample coded = small;
+    coded.dtype = VIC_U8, coded.reorder_dim = 100;
+    struct vic_index *index = opened(diskann_disk_write(&coded, "r"), 0, 0);
+    check_lists(index, &coded);
+    assert_int_equal(index->corpus.rows.dim, 100);
+    vic_index_free(index);
+    scratch_clear();
+}
+
+/* What our graphs may not hold is left out, and who is then lost is tied in. */
+static void edges_to_itself_and_repeats_are_left_out(void **state) {
+    (void)state;
+    const char *path = diskann_memory_write(&small, "m");
+    struct blob graph = blob_read(path);
+    const uint32_t list[] = {0, 2, 2, 0, 1};
+    memcpy(graph.bytes + 24 + 4, list, sizeof list); /* node 0 had 1, 2, 3, 4, 5 */
+    blob_write(path, graph.bytes, graph.size);
+    blob_free(&graph);
+    struct vic_index *index = opened(path, 0, 0); /* which checks it */
+    const uint32_t right[] = {2, 1, slot_unused};
+    assert_memory_equal(graph_row(&index->graph, 0), right, sizeof right);
+    vic_index_free(index);
+    scratch_clear();
+}
+
+static void rows_that_cannot_be_reached_are_tied_in(void **state) {
+    (void)state;
+    struct diskann_sample sample = small;
+    sample.most = 1;
+    const char *path = diskann_memory_write(&sample, "m");
+    struct blob graph = blob_read(path);
+    const uint32_t back = 3; /* the ring 3, 4 ... 20 closes: the others are lost */
+    memcpy(graph.bytes + 24 + 20 * 8 + 4, &back, 4);
+    blob_write(path, graph.bytes, graph.size);
+    blob_free(&graph);
+    struct vic_index *index = opened(path, 0, 0);
+    assert_true(index->graph.repairs > 0); /* and it was checked when it was opened */
+    vic_index_free(index);
+    scratch_clear();
+}
+
+static void medoids_beside_a_disk_index_are_entries(void **state) {
+    (void)state;
+    const char *path = diskann_disk_write(&small, "x");
+    uint32_t medoids[] = {3, 1, 7, 3, 11};
+    blob_write(scratch_path("x_disk.index_medoids.bin"), (unsigned char *)medoids, sizeof medoids);
+    struct vic_index *index = opened(path, 0, 0);
+    const uint32_t right[] = {3, 7, 11};
+    assert_int_equal(index->graph.entry_count, 3);
+    assert_memory_equal(index->graph.entries, right, sizeof right);
+    /* Written, the start leads to all rows by itself: nothing is added. */
+    save(index, scratch_path("o"), "diskann");
+    struct blob graph = diskann_graph_blob(&small);
+    assert_true(blob_equals_file(&graph, scratch_path("o")));
+    blob_free(&graph);
+    vic_index_free(index);
+    medoids[3] = 40;
+    blob_write(scratch_path("x_disk.index_medoids.bin"), (unsigned char *)medoids, sizeof medoids);
+    refused(path, 0, VIC_FORMAT, "expected medoids below 40, the number of nodes, found 40");
+    blob_write(scratch_path("x_disk.index_medoids.bin"), (unsigned char *)medoids, 16);
+    refused(path, 0, VIC_FORMAT, "expected 8 bytes and 3 rows of 1 values");
+    scratch_clear();
+}
+
+/* ---- metric and type */
+
+static void the_metric_is_what_the_set_or_the_caller_says(void **state) {
+    (void)state;
+    struct vic_index *index = opened(diskann_memory_write(&small, "m"), 0, 0);
+    assert_int_equal(index->corpus.rows.metric, VIC_L2);
+    vic_index_free(index);
+    index = opened(scratch_path("m"), VIC_COSINE, 0);
+    assert_int_equal(index->corpus.rows.metric, VIC_COSINE);
+    save(index, scratch_path("c"), "diskann"); /* unit vectors, and the word for it beside them */
+    vic_index_free(index);
+    index = opened(scratch_path("c"), 0, 0);
+    assert_int_equal(index->corpus.rows.metric, VIC_COSINE);
+    for (int64_t i = 0; i < 40; i++) {
+        const float *row = (const float *)index->corpus.rows.data + i * 6;
+        double sum = 0;
+        for (int j = 0; j < 6; j++) sum += (double)row[j] * (double)row[j];
+        assert_true(fabs(sum - 1) < 1e-6);
+    }
+    vic_index_free(index);
+    const uint64_t description[] = {0, 1, 40, 6};
+    blob_write(scratch_path("m_metadata.bin"), (const unsigned char *)description, sizeof description);
+    index = opened(scratch_path("m"), 0, 0);
+    assert_int_equal(index->corpus.rows.metric, VIC_DOT);
+    vic_index_free(index);
+    scratch_clear();
+}
+
+static void the_type_of_vectors_in_memory_is_asked_for_where_nothing_tells(void **state) {
+    (void)state;
+    struct diskann_sample sample = small;
+    sample.dtype = VIC_I8;
+    const char *path = diskann_memory_write(&sample, "m");
+    refused(path, 0, VIC_TYPE, "i8 or u8 by its size");
+    struct vic_index *index = opened(path, 0, VIC_I8);
+    void *rows = diskann_rows(&sample);
+    assert_memory_equal(index->corpus.rows.data, rows, 40 * 6);
+    free(rows);
+    vic_index_free(index);
+    scratch_clear();
+}
+
+static void half_precision_goes_out_as_float32(void **state) {
+    (void)state;
+    const struct vic_graph_options graph = {.size = sizeof graph, .force = 1};
+    const struct vic_build_options options = {.size = sizeof options, .metric = VIC_L2, .dtype = VIC_F16, .graph = &graph};
+    float *values = diskann_rows(&small);
+    const struct vic_matrix rows = matrix_of(values, 40, 6, VIC_F32);
+    struct vic_index *index = NULL;
+    must(vic_index_build(test_device, &rows, &options, &index));
+    save(index, scratch_path("h"), "diskann");
+    struct blob data = diskann_data_blob(&small);
+    assert_true(blob_equals_file(&data, scratch_path("h.data")));
+    blob_free(&data);
+    vic_index_free(index);
+    free(values);
+    scratch_clear();
+}
+
+/* ---- several entry points */
+
+/* DiskANN begins at one node: those that it would not come to are made its neighbours. */
+static void the_start_leads_to_every_entry_point(void **state) {
+    (void)state;
+    struct diskann_sample sample = small;
+    sample.most = 1;
+    const char *path = diskann_disk_write(&sample, "x");
+    struct blob disk = blob_read(path);
+    const uint32_t back[] = {3, 21}; /* two rings */
+    memcpy(disk.bytes + diskann_node_at(&sample, 20) + 24 + 4, &back[0], 4);
+    memcpy(disk.bytes + diskann_node_at(&sample, 2) + 24 + 4, &back[1], 4);
+    blob_write(path, disk.bytes, disk.size);
+    blob_free(&disk);
+    const uint32_t medoids[] = {2, 1, 3, 21};
+    blob_write(scratch_path("x_disk.index_medoids.bin"), (const unsigned char *)medoids, sizeof medoids);
+    struct vic_index *index = opened(path, 0, 0);
+    assert_int_equal(index->graph.repairs, 0);
+    save(index, scratch_path("o"), "diskann");
+    vic_index_free(index);
+    index = opened(scratch_path("o"), 0, 0);
+    assert_int_equal(index->graph.repairs, 0);
+    assert_int_equal(index->graph.entry_count, 1);
+    const uint32_t right[] = {4, 21};
+    assert_memory_equal(graph_row(&index->graph, 3), right, sizeof right);
+    vic_index_free(index);
+    scratch_clear();
+}
+
+/* ---- refusals */
+
+static void what_diskann_cannot_hold_is_not_written(void **state) {
+    (void)state;
+    const struct vic_save_options to = {.size = sizeof to, .format = "diskann"}, odd = {.size = sizeof odd, .format = "faiss"};
+    const struct vic_graph_options graph = {.size = sizeof graph, .force = 1};
+    int64_t ids[40];
+    for (int64_t i = 0; i < 40; i++) ids[i] = i + (i > 20);
+    float *values = diskann_rows(&small);
+    const struct vic_matrix rows = matrix_of(values, 40, 6, VIC_F32);
+    struct vic_build_options options = {.size = sizeof options, .graph = &graph, .ids = ids};
+    struct vic_index *index = NULL;
+    must(vic_index_build(test_device, &rows, &options, &index));
+    assert_int_equal(vic_index_save(index, scratch_path("o"), &odd), VIC_ARGUMENT);
+    assert_int_equal(vic_index_save(index, scratch_path("o"), &to), VIC_UNSUPPORTED);
+    assert_non_null(strstr(vic_last_error(), "found 22 for row 21"));
+    vic_index_free(index);
+    options.ids = NULL, options.graph = NULL;
+    must(vic_index_build(test_device, &rows, &options, &index));
+    assert_int_equal(vic_index_save(index, scratch_path("o"), &to), VIC_UNSUPPORTED);
+    assert_non_null(strstr(vic_last_error(), "found a flat one"));
+    vic_index_free(index);
+    assert_int_equal(scratch_count(), 0);
+    free(values);
+}
+
+static void sets_whose_files_disagree_are_refused(void **state) {
+    (void)state;
+    const char *path = diskann_memory_write(&small, "m");
+    struct diskann_sample other = small;
+    other.n = 39;
+    struct blob data = diskann_data_blob(&other);
+    blob_write(scratch_path("m.data"), data.bytes, data.size);
+    refused(path, 0, VIC_FORMAT, "m.data: expected 40 vectors, as many as the nodes of");
+    blob_free(&data);
+    (void)diskann_memory_write(&small, "m");
+    const uint64_t dims[] = {0, 0, 40, 7}, counts[] = {0, 0, 41, 6};
+    blob_write(scratch_path("m_metadata.bin"), (const unsigned char *)dims, sizeof dims);
+    refused(path, 0, VIC_FORMAT, "expected dim 7, as _metadata.bin beside it says, found 6");
+    blob_write(scratch_path("m_metadata.bin"), (const unsigned char *)counts, sizeof counts);
+    refused(path, 0, VIC_FORMAT, "expected 41 rows, as _metadata.bin beside it says, found 40");
+    blob_write(scratch_path("m_metadata.bin"), (const unsigned char *)counts, 31);
+    refused(path, 0, VIC_FORMAT, "expected 32 bytes");
+    scratch_clear();
+    struct blob graph = diskann_graph_blob(&small);
+    blob_write(scratch_path("alone"), graph.bytes, graph.size);
+    refused(scratch_path("alone"), 0, VIC_NOT_FOUND, "alone.data");
+    blob_free(&graph);
+    scratch_clear();
+}
+
+static void rows_that_are_not_finite_are_refused(void **state) {
+    (void)state;
+    const char *path = diskann_memory_write(&small, "m");
+    struct blob data = blob_read(scratch_path("m.data"));
+    const uint32_t infinity = 0x7f800000u;
+    memcpy(data.bytes + 8 + (17 * 6 + 2) * 4, &infinity, 4);
+    blob_write(scratch_path("m.data"), data.bytes, data.size);
+    refused(path, 0, VIC_NOT_FINITE, "row 17");
+    blob_free(&data);
+    scratch_clear();
+}
+
+static void a_file_of_ours_keeps_its_own_word(void **state) {
+    (void)state;
+    struct vic_index *index = opened(diskann_memory_write(&small, "m"), 0, 0), *none = NULL;
+    save(index, scratch_path("m.vic"), NULL);
+    vic_index_free(index);
+    const struct vic_open_options dot = {.size = sizeof dot, .metric = VIC_DOT}, half = {.size = sizeof half, .dtype = VIC_F16};
+    const struct vic_open_options wild = {.size = sizeof wild, .metric = (enum vic_metric)9};
+    const struct vic_open_options odd = {.size = sizeof odd, .dtype = (enum vic_dtype)9};
+    const struct vic_open_options *wrong[] = {&dot, &half, &wild, &odd};
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(vic_index_open(test_device, scratch_path("m.vic"), wrong[i], &none), VIC_ARGUMENT);
+    scratch_clear();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_diskann_finds_is_found),
+        cmocka_unit_test(its_own_files_come_out_as_they_went_in),
+        cmocka_unit_test(an_opened_index_is_an_index_like_any_other),
+        cmocka_unit_test(frozen_nodes_are_entries_and_no_rows),
+        cmocka_unit_test(lists_of_every_generation_become_slots),
+        cmocka_unit_test(edges_to_itself_and_repeats_are_left_out),
+        cmocka_unit_test(rows_that_cannot_be_reached_are_tied_in),
+        cmocka_unit_test(medoids_beside_a_disk_index_are_entries),
+        cmocka_unit_test(the_metric_is_what_the_set_or_the_caller_says),
+        cmocka_unit_test(the_type_of_vectors_in_memory_is_asked_for_where_nothing_tells),
+        cmocka_unit_test(half_precision_goes_out_as_float32),
+        cmocka_unit_test(the_start_leads_to_every_entry_point),
+        cmocka_unit_test(what_diskann_cannot_hold_is_not_written),
+        cmocka_unit_test(sets_whose_files_disagree_are_refused),
+        cmocka_unit_test(rows_that_are_not_finite_are_refused),
+        cmocka_unit_test(a_file_of_ours_keeps_its_own_word),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
