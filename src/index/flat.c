@@ -13,7 +13,12 @@ static enum vic_status flat_search(const struct vic_index *index, const struct s
 
 static enum vic_status flat_within(const struct vic_index *index, const struct search_call *call, float score,
                                    const struct vic_ranges *ranges) {
-    return index->device->ops->within(index->resident, call, score, ranges);
+    struct search_call planned = *call;
+    enum vic_fallback why = VIC_FALLBACK_NONE;
+    planner_path(index->device, &index->corpus.rows, &planned, &why);
+    enum vic_status status = index->device->ops->within(index->resident, &planned, score, ranges);
+    if (why != VIC_FALLBACK_NONE) call->stats->fallback = why, call->stats->fallbacks = call->queries->rows;
+    return status;
 }
 
 /* Ids to row numbers. VIC_NOT_FOUND names the first that is not there. */

@@ -113,7 +113,7 @@ void planner_path(const struct vic_device *device, const struct rows *rows, stru
         call->left_most[kind] = next / device->costs.rescore_cost;
         if (rows->planes[kind].codes && cost < best) best = cost, call->plane = (enum plane_kind)kind;
     }
-    if (call->queries->rows >= batch_least) call->plane = PLANE_8;
+    if (call->k > 0 && call->queries->rows >= batch_least) call->plane = PLANE_8;
     if (call->path == VIC_PATH_CERTIFIED || !planes_present(rows) || device->ops != device->host_ops) return;
     if (dtype_is_integer(rows->dtype) || best > cost_most)
         *why = VIC_FALLBACK_COST;

@@ -9,7 +9,7 @@
  * all of the index or its first block, `n` how many the index has. */
 enum vic_status planner_planes(struct vic_device *device, const struct rows *rows, int64_t n, int32_t *planes);
 
-/* Path and plane of a call whose path is open. */
+/* Path and plane of a call whose path is open. k = 0: a threshold search, which takes its queries one by one. */
 void planner_path(const struct vic_device *device, const struct rows *rows, struct search_call *call, enum vic_fallback *why);
 
 #endif

@@ -168,6 +168,56 @@ static int devices_close(void **state) {
     return 0;
 }
 
+/* Threshold searches, the two paths. */
+struct found {
+    int64_t *offsets, *ids;
+    float *scores;
+};
+
+static struct found ask_within(const struct vic_index *index, const struct vic_matrix *queries, int64_t n, float score,
+                               enum vic_path path, const struct vic_filter *filter, struct vic_search_stats *stats) {
+    size_t slots = (size_t)(queries->rows * n);
+    struct found found = {take((size_t)(queries->rows + 1) * 8), take(slots * 8), take(slots * 4)};
+    struct vic_ranges ranges = {found.offsets, found.ids, found.scores, (int64_t)slots};
+    *stats = (struct vic_search_stats){.size = sizeof *stats};
+    struct vic_search_options options = {.size = sizeof options, .path = path, .filter = filter, .stats = stats};
+    must(vic_index_within(index, queries, score, &options, &ranges));
+    return found;
+}
+
+static void found_free(struct found *found) { free(found->offsets), free(found->ids), free(found->scores); }
+
+static void check_within(const struct vic_index *index, const struct vic_matrix *queries, int64_t n, float score,
+                         const struct vic_filter *filter, struct vic_search_stats *stats) {
+    struct vic_search_stats ignored;
+    struct found right = ask_within(index, queries, n, score, VIC_PATH_SCAN, filter, &ignored);
+    struct found found = ask_within(index, queries, n, score, VIC_PATH_CERTIFIED, filter, stats);
+    size_t count = (size_t)right.offsets[queries->rows];
+    assert_int_equal(ignored.path, VIC_PATH_SCAN);
+    assert_memory_equal(found.offsets, right.offsets, (size_t)(queries->rows + 1) * 8);
+    if (count) assert_memory_equal(found.ids, right.ids, count * 8);
+    if (count) assert_memory_equal(found.scores, right.scores, count * 4);
+    assert_true((stats->path == VIC_PATH_CERTIFIED) == (stats->fallbacks < queries->rows));
+    assert_true((stats->fallbacks > 0) == (stats->fallback != VIC_FALLBACK_NONE));
+    found_free(&right), found_free(&found);
+}
+
+/* Thresholds at, just above and just below the scores of ranks from the first to the last, and where nothing or all reach. */
+static void thresholds_check(const struct vic_index *index, const struct vic_matrix *queries, int64_t n) {
+    const int64_t ranks[] = {0, 3, n / 50, n / 3, n - 1};
+    struct vic_search_stats stats;
+    struct answer all = ask(index, queries, n, VIC_PATH_SELECT, NULL, &stats);
+    for (int64_t i = 0; i < COUNT(ranks); i++) {
+        float at = all.scores[ranks[i]];
+        check_within(index, queries, n, at, NULL, &stats);
+        check_within(index, queries, n, nextafterf(at, INFINITY), NULL, &stats);
+        check_within(index, queries, n, nextafterf(at, -INFINITY), NULL, &stats);
+    }
+    const float limits[] = {0.0f, -0.0f, 1, -1, INFINITY, -INFINITY, 0x1.fffffep127f, -0x1.fffffep127f};
+    for (int64_t i = 0; i < COUNT(limits); i++) check_within(index, queries, n, limits[i], NULL, &stats);
+    answer_free(&all);
+}
+
 static void situation_check(struct random *random, const struct values_kind *kind, const struct situation *situation,
                             struct vic_device *device) {
     int64_t total = situation->n + situation->nq;
@@ -187,6 +237,7 @@ static void situation_check(struct random *random, const struct values_kind *kin
                   (long long)ks[i]);
         check_paths(index, &queries, ks[i], NULL, &stats);
     }
+    thresholds_check(index, &queries, situation->n);
     vic_index_free(index);
     free(rows), free(values);
 }
@@ -342,6 +393,40 @@ static void a_sudden_failure_reads_a_part_of_the_plane(void **state) {
     test_done();
 }
 
+/* A threshold search reads the codes and scores few rows; one that most rows reach, or that nothing can be said of, is a scan,
+ * and a part of the plane is all that is read in vain. */
+static void thresholds_are_decided_by_the_plane(void **state) {
+    (void)state;
+    struct random random = test_random(10);
+    enum { N = 40000, NQ = 3, DIM = 48 };
+    float *values = take((N + NQ) * DIM * sizeof *values);
+    gaussian(&random, values, N + NQ, DIM);
+    for (int metric = VIC_DOT; metric <= VIC_L2; metric++)
+        for (int32_t planes = VIC_PLANES_8; planes <= VIC_PLANES_4; planes *= 2) {
+            struct situation situation = {N, NQ, DIM, VIC_F32, (enum vic_metric)metric, planes};
+            struct vic_index *index = index_with(devices[1] ? devices[1] : devices[0], &situation, values);
+            struct vic_matrix queries = matrix_of(values + N * DIM, NQ, DIM, VIC_F32);
+            struct vic_search_stats stats;
+            int plane = planes == VIC_PLANES_8 ? PLANE_8_STATS : PLANE_4_STATS;
+            struct answer best = ask(index, &queries, 20, VIC_PATH_SCAN, NULL, &stats);
+            check_within(index, &queries, N, best.scores[19], NULL, &stats);
+            assert_true(stats.fallbacks == 0 && stats.rows_scored == 0 && stats.rows_coded[plane] == (int64_t)N * NQ);
+            assert_true(stats.rows_rescored >= 20 && stats.rows_rescored < (int64_t)N * NQ / (plane == PLANE_8_STATS ? 20 : 4));
+            struct found open = ask_within(index, &queries, N, best.scores[19], 0, NULL, &stats);
+            assert_int_equal(stats.path, VIC_PATH_CERTIFIED); /* the library's own choice */
+            found_free(&open);
+            check_within(index, &queries, N, metric == VIC_L2 ? 1e9f : metric == VIC_COSINE ? -0.99f : -1e9f, NULL, &stats);
+            assert_true(stats.fallback == VIC_FALLBACK_SURVIVORS && stats.fallbacks == NQ);
+            assert_true(stats.rows_scored == (int64_t)N * NQ && stats.rows_coded[plane] <= (int64_t)N * NQ / 2);
+            check_within(index, &queries, N, metric == VIC_L2 ? INFINITY : -INFINITY, NULL, &stats);
+            assert_true(stats.fallbacks == NQ && stats.rows_coded[plane] == 0);
+            answer_free(&best);
+            vic_index_free(index);
+        }
+    free(values);
+    test_done();
+}
+
 static void batches_of_every_size_give_the_bytes_of_a_scan(void **state) {
     (void)state;
     struct random random = test_random(4);
@@ -411,6 +496,7 @@ static void filters_give_the_bytes_of_a_scan(void **state) {
             must(vic_filter_create(index, ids, count, &options, &filter));
             test_says("filter of %d, exclude %d", (int)count, exclude);
             check_paths(index, &queries, 7, filter, &stats);
+            check_within(index, &queries, N, 0.35f, filter, &stats);
             vic_filter_free(filter);
         }
     }
@@ -427,6 +513,7 @@ int main(void) {
         cmocka_unit_test_teardown(noise_is_decided_by_the_finer_plane, test_tell),
         cmocka_unit_test_teardown(large_k_is_decided_by_the_plane_that_leaves_less, test_tell),
         cmocka_unit_test_teardown(a_sudden_failure_reads_a_part_of_the_plane, test_tell),
+        cmocka_unit_test_teardown(thresholds_are_decided_by_the_plane, test_tell),
         cmocka_unit_test_teardown(batches_of_every_size_give_the_bytes_of_a_scan, test_tell),
         cmocka_unit_test_teardown(every_number_of_survivors_gives_the_bytes_of_a_scan, test_tell),
         cmocka_unit_test_teardown(filters_give_the_bytes_of_a_scan, test_tell),

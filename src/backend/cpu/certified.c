@@ -172,6 +172,15 @@ enum plane_kind plane_choose(const struct rows *rows, const struct search_call *
     return call->plane == PLANE_8 ? PLANE_4 : PLANE_8;
 }
 
+bool certified_query(struct resident *resident, struct workspace *workspace, struct plane_query *query) {
+    const struct rows *rows = &resident->rows;
+    int64_t elements = plane_query_elements(rows->dim);
+    int8_t *codes = workspace->query_codes;
+    memset(codes, 0, (size_t)(2 * elements));
+    float norm = rows->metric == VIC_COSINE ? workspace->query_norms[0] : 0;
+    return bound_query(rows->metric, workspace->queries, rows->dim, norm, codes, codes + elements, query);
+}
+
 /* Whether the call, its workspace and this query are such that a plane may be used; fills the job. */
 static enum vic_fallback certified_start(struct certified *job, struct resident *resident, struct workspace *workspace,
                                          const struct search_call *call, int64_t j) {
@@ -187,13 +196,7 @@ static enum vic_fallback certified_start(struct certified *job, struct resident 
         return VIC_FALLBACK_K;
     queries_prepare(resident, workspace, call->queries, j, 1, false);
     job->scan = scan_start(resident, workspace, call);
-    int64_t elements = plane_query_elements(rows->dim);
-    int8_t *codes = workspace->query_codes;
-    memset(codes, 0, (size_t)(2 * elements));
-    bool bounded =
-        bound_query(rows->metric, workspace->queries, rows->dim, rows->metric == VIC_COSINE ? workspace->query_norms[0] : 0,
-                    codes, codes + elements, &job->query);
-    if (!bounded) return VIC_FALLBACK_QUERY;
+    if (!certified_query(resident, workspace, &job->query)) return VIC_FALLBACK_QUERY;
     int64_t fair = rows->n / (4 * layout->threads) + 64;
     job->part_rows = part_bytes / job->plane->stride_bytes & ~INT64_C(63);
     if (job->part_rows > rows->n / PILOT_PARTS) job->part_rows = rows->n / PILOT_PARTS & ~INT64_C(63);

@@ -179,6 +179,8 @@ enum vic_fallback certified_search(struct resident *resident, struct workspace *
 static inline int64_t seeds_count(int64_t keep) { return keep + keep / 2 + 8; }
 /* The plane that a call is to use, one that is there. */
 enum plane_kind plane_choose(const struct rows *rows, const struct search_call *call);
+/* Codes of 16 bits and constants of the workspace's first prepared query, of float32. False: the bound does not cover it. */
+bool certified_query(struct resident *resident, struct workspace *workspace, struct plane_query *query);
 /* ---- certified_batch.c: the same for a block of queries. decided[i]: hits of query first + i were written. */
 /* Queries that one block may have; 0: k is too large for batches. */
 int64_t certified_block(const struct resident *resident, const struct search_call *call);
