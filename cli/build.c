@@ -1,4 +1,5 @@
-/* vicinal build: a file of vectors becomes an index file, streamed, so that the rows need not fit in memory. */
+/* vicinal build: a file of vectors becomes an index file, streamed, so that the rows need not fit in memory; or an index file
+ * gains a graph. */
 #include "input.h"
 #include "term.h"
 
@@ -89,10 +90,32 @@ static bool graph_read(const char *text, struct vic_graph_options *graph) {
     return true;
 }
 
-static void plan_show(const struct vic_plan *plan, const struct vic_file_info *rows) {
-    (void)fprintf(stderr, "%s rows x %s: %s of rows, %s beside them, %s to work in; the file will have about %s\n",
-                  show_count(rows->rows), show_count(rows->dim), show_bytes(plan->row_bytes), show_bytes(plan->extra_bytes),
-                  show_bytes(plan->workspace_bytes), show_bytes(plan->file_bytes));
+/* What is needed, before anything is taken. rows_bytes: 0 where the rows stay in the file that they are in. */
+static void plan_show(const struct vic_plan *plan, const struct vic_file_info *rows, uint64_t rows_bytes) {
+    if (!progress_wanted()) return;
+    (void)fprintf(stderr, "%s rows x %s: %s of rows, %s of codes, ", show_count(rows->rows), show_count(rows->dim),
+                  show_bytes(rows_bytes), show_bytes(plan->code_bytes));
+    if (plan->graph_bytes) (void)fprintf(stderr, "%s of graph, ", show_bytes(plan->graph_bytes));
+    (void)fprintf(stderr, "%s beside them, %s to work in", show_bytes(plan->extra_bytes - plan->code_bytes - plan->graph_bytes),
+                  show_bytes(plan->workspace_bytes));
+    if (plan->build_bytes) (void)fprintf(stderr, " (%s of it while the graph is built)", show_bytes(plan->build_bytes));
+    (void)fprintf(stderr, "; the file will have about %s\n", show_bytes(plan->file_bytes));
+}
+
+static bool built_show(const struct vic_index *index, const char *path, bool graph_wanted, double began) {
+    struct vic_index_info info = {.size = sizeof info};
+    struct vic_file_info file = {.size = sizeof file};
+    TRY(vic_index_info(index, &info));
+    TRY(vic_file_info(path, &file));
+    printf("%s: %s rows x %s, %s, %s%s%s%s%s; %s, %s\n", path, show_count(info.rows), show_count(info.dim),
+           vic_dtype_name(info.dtype), vic_metric_name(info.metric), info.has_ids ? ", ids" : "",
+           info.has_texts ? ", texts" : "", info.planes & VIC_PLANES_8 ? ", 8-bit codes" : "",
+           info.planes & VIC_PLANES_4 ? ", 4-bit codes" : "", show_bytes(file.bytes), show_seconds(seconds_now() - began));
+    if (info.repairs) printf("%s rows that no walk would have reached were tied in by hand\n", show_count(info.repairs));
+    if (graph_wanted && !info.degree) printf("%s rows are too few for a graph; force=1 makes one\n", show_count(info.rows));
+    return true;
+done:
+    return false;
 }
 
 static bool build_file(struct vic_device *device, const char *rows_path, const struct vic_file_info *rows,
@@ -100,24 +123,46 @@ static bool build_file(struct vic_device *device, const char *rows_path, const s
     double began = seconds_now();
     struct vic_plan plan = {.size = sizeof plan};
     struct vic_index *index = NULL;
-    struct vic_index_info info = {.size = sizeof info};
-    struct vic_file_info file = {.size = sizeof file};
     bool built = false;
     TRY(vic_index_plan(device, rows->rows, rows->dim, options, &plan));
-    if (progress_wanted()) plan_show(&plan, rows);
+    plan_show(&plan, rows, plan.row_bytes);
     TRY(vic_index_build_file(device, rows_path, options, &index));
-    TRY(vic_index_info(index, &info));
-    TRY(vic_file_info(options->path, &file));
-    printf("%s: %s rows x %s, %s, %s%s%s%s%s; %s, %s\n", options->path, show_count(info.rows), show_count(info.dim),
-           vic_dtype_name(info.dtype), vic_metric_name(info.metric), info.has_ids ? ", ids" : "",
-           info.has_texts ? ", texts" : "", info.planes & VIC_PLANES_8 ? ", 8-bit codes" : "",
-           info.planes & VIC_PLANES_4 ? ", 4-bit codes" : "", show_bytes(file.bytes), show_seconds(seconds_now() - began));
-    if (info.repairs) printf("%s rows that no walk would have reached were tied in by hand\n", show_count(info.repairs));
-    if (options->graph && !info.degree) printf("%s rows are too few for a graph; force=1 makes one\n", show_count(info.rows));
-    built = true;
+    built = built_show(index, options->path, options->graph != NULL, began);
 done:
     vic_index_free(index);
     return built;
+}
+
+/* An index gains a graph. Its rows stay where they are until they are written to the new file. */
+static bool graph_gain(struct vic_device *device, const char *index_path, const struct vic_file_info *rows,
+                       const struct vic_build_options *options) {
+    double began = seconds_now();
+    struct vic_plan plan = {.size = sizeof plan};
+    struct vic_index *index = NULL;
+    const struct vic_open_options open = {
+        .size = sizeof open, .planes = options->planes, .progress = options->progress, .graph = options->graph};
+    const struct vic_save_options save = {.size = sizeof save, .progress = options->progress};
+    bool built = false;
+    TRY(vic_index_plan(device, rows->rows, rows->dim, options, &plan));
+    plan_show(&plan, rows, 0);
+    TRY(vic_index_open(device, index_path, &open, &index));
+    TRY(vic_index_save(index, options->path, &save));
+    built = built_show(index, options->path, true, began);
+done:
+    vic_index_free(index);
+    return built;
+}
+
+/* Whether an index may be the operand: it can get a graph, and keeps all else. */
+static int index_takes(const struct build_args *args, const char *path) {
+    const struct common_args *common = &args->common;
+    if (!args->graph) {
+        say("%s is an index already; --graph gives it a graph, 'vicinal convert' takes its vectors out", path);
+        return FAILED;
+    }
+    if (args->ids || args->texts || args->metadata || common->metric || common->type || common->read_type || common->dataset)
+        return say_usage("an index keeps its ids, texts, metadata, metric and type");
+    return DONE;
 }
 
 static int build_run(const void *arguments, char *const *operands) {
@@ -130,10 +175,8 @@ static int build_run(const void *arguments, char *const *operands) {
     if (args->graph && !graph_read(args->graph, &graph)) return USAGE;
     if (!device_from(&args->common, &device)) goto done;
     if (!input_open(&rows, device, operands[0], &args->common, "train")) goto done;
-    if (rows.index) {
-        say("%s is an index already; 'vicinal convert' takes its vectors out", operands[0]);
-        goto done;
-    }
+    if (rows.index && (code = index_takes(args, operands[0])) != DONE) goto done;
+    code = FAILED;
     if (!extras_read(args, rows.info.rows, &extras)) goto done;
     const struct vic_reader_options reader = {
         .size = sizeof reader, .dtype = args->common.read_type, .dataset = args->common.dataset};
@@ -150,7 +193,9 @@ static int build_run(const void *arguments, char *const *operands) {
         .planes = planes_from(&args->common),
         .graph = args->graph ? &graph : NULL,
     };
-    if (build_file(device, operands[0], &rows.info, &options)) code = DONE;
+    bool (*build)(struct vic_device *, const char *, const struct vic_file_info *, const struct vic_build_options *) =
+        rows.index ? graph_gain : build_file;
+    if (build(device, operands[0], &rows.info, &options)) code = DONE;
 done:
     vic_texts_free(&extras.texts);
     free(extras.ids);
@@ -167,8 +212,10 @@ const struct command build_command = {
         "ROWS is a file of vectors: fvecs, bvecs, fbin and its kin, npy, HDF5. The metric is cosine unless --metric "
         "or the file says another. Rows are stored in their own type unless --type says another: values are rounded "
         "to a narrower float and refused when they overflow; for an integer type they must be whole numbers in range. With "
-        "--graph searches are approximate and look at a small part of the rows.",
-    .example = "vicinal build rows.fbin -o rows.vic --metric l2",
+        "--graph searches are approximate and look at a small part of the rows; ROWS may then be an index, which gains it, in "
+        "place where -o names the same file.",
+    .example = "vicinal build rows.fbin -o rows.vic --metric l2\n"
+               "vicinal build rows.vic -o graph.vic --graph degree=32,force=1",
     .options = build_rows,
     .defaults = &(const struct build_args){.output = NULL},
     .args_bytes = sizeof(struct build_args),

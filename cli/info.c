@@ -3,6 +3,7 @@
 #include "output.h"
 #include "term.h"
 
+#include <math.h>
 #include <string.h>
 
 /* What only an opened index tells. */
@@ -39,7 +40,12 @@ static void info_show(const char *path, const struct vic_file_info *info, const 
     if (index->planes > VIC_PLANES_NONE)
         printf("  codes     %s%s%s\n", index->planes & VIC_PLANES_8 ? "8-bit" : "",
                index->planes == (VIC_PLANES_8 | VIC_PLANES_4) ? " and " : "", index->planes & VIC_PLANES_4 ? "4-bit" : "");
-    if (index->degree) printf("  graph     %d neighbours a row, %d entry points\n", index->degree, index->entries);
+    if (index->degree) {
+        printf("  graph     %d neighbours a row, %d entry points", index->degree, index->entries);
+        if (*index->graph_builder) printf("; built by %s, %s rows tied in", index->graph_builder, show_count(index->repairs));
+        if (index->graph_beam) printf(", beam=%d,alpha=%g", index->graph_beam, (double)index->graph_alpha);
+        printf("\n");
+    }
     for (int32_t i = 0; i < info->section_count; i++)
         printf("  section   %-10s %14s bytes at %s\n", info->sections[i].name, show_count((int64_t)info->sections[i].bytes),
                show_count((int64_t)info->sections[i].offset));
@@ -67,6 +73,12 @@ static json_t *info_json(const char *path, const struct vic_file_info *info, con
                              "sections", sections_json(info));
     (void)json_object_update(object, more);
     json_decref(more);
+    if (index->degree && *index->graph_builder)
+        (void)json_object_set_new(object, "graph",
+                                  json_pack("{s:i, s:s, s:i, s:f, s:I}", "entries", index->entries, "builder",
+                                            index->graph_builder, "beam", index->graph_beam, "alpha",
+                                            round((double)index->graph_alpha * 1e6) / 1e6, "repairs",
+                                            (json_int_t)index->repairs));
     return object;
 }
 

@@ -326,9 +326,9 @@ enum vic_planes {
     VIC_PLANES_4 = 4  /* half a byte: real embeddings */
 };
 
-/* A graph over the rows, for searches that are approximate and look at a small part of the rows. It is walked over 8-bit
- * codes (planes), which a graph therefore brings with it. The same rows and options give the same graph, byte for byte, on
- * every processor and for any number of threads. */
+/* A graph over the rows, for searches that are approximate and look at a small part of the rows. It is built over 8-bit
+ * codes (planes), which a graph therefore brings with it, and walked over those or others (enum vic_codes). The same rows and
+ * options give the same graph, byte for byte, on every processor and for any number of threads. */
 struct vic_graph_options {
     size_t size;
     int32_t degree; /* most neighbours of a row, 1 to 512; 0: 64 */
@@ -363,6 +363,9 @@ struct vic_plan {
     uint64_t host_bytes;      /* their sum: what the device's budget must allow for */
     uint64_t device_bytes;    /* on a GPU */
     uint64_t file_bytes;      /* what a save would write */
+    uint64_t code_bytes;      /* of extra_bytes: planes that were asked for */
+    uint64_t graph_bytes;     /* of extra_bytes: a graph, and what walks need beside the planes */
+    uint64_t build_bytes;     /* of workspace_bytes: what building the graph needs, given back at its end */
 };
 
 /* What an index of n rows of dim dimensions would need. Allocates nothing. plan->size must be set. Any thread. */
@@ -387,6 +390,9 @@ struct vic_open_options {
      * file of ours 0, or what it says. */
     enum vic_metric metric;
     enum vic_dtype dtype;
+    /* A graph, built now in place of the one that there may be, over the rows where they lie in the file: they are not
+     * copied. With it come 8-bit codes. A save, also one over the same file, keeps both. NULL: what the file has. */
+    const struct vic_graph_options *graph;
 };
 
 /* Maps an index file. Counts and offsets are checked against the file's size before any use; the rows are read when they
@@ -423,9 +429,12 @@ struct vic_index_info {
     const char *metadata;     /* borrowed until the index is freed; "{}" when none was given */
     int32_t planes;           /* enum vic_planes added up; VIC_PLANES_NONE when there are none */
     int32_t reserved;
-    int32_t degree;  /* a graph's most neighbours of a row; 0: there is no graph */
-    int32_t entries; /* rows at which walks through it begin */
-    int64_t repairs; /* rows that its build had to tie in by hand; 0 for an index that was opened */
+    int32_t degree;         /* a graph's most neighbours of a row; 0: there is no graph */
+    int32_t entries;        /* rows at which walks through it begin */
+    int64_t repairs;        /* rows that its build had to tie in by hand */
+    int32_t graph_beam;     /* with which the graph was built; 0: not known */
+    float graph_alpha;      /* the same */
+    char graph_builder[32]; /* what built it, "vicinal 1": another number, another graph of the same rows. "": not known */
 };
 
 /* info->size must be set. Any thread. */
@@ -433,6 +442,20 @@ VIC_API enum vic_status vic_index_info(const struct vic_index *index, struct vic
 /* Verifies all checksums of the file behind an opened index and the invariants of its contents (ids sorted and unique,
  * texts in order, rows finite, norms right). VIC_CHECKSUM or VIC_FORMAT names section and place. Any thread. */
 VIC_API enum vic_status vic_index_check(const struct vic_index *index, const struct vic_progress *progress);
+/* What a graph looks like. */
+struct vic_graph_report {
+    size_t size; /* set by the caller */
+    int64_t rows, edges;
+    int64_t symmetric; /* edges whose other direction is there too */
+    int64_t unreached; /* rows that no walk can come to */
+    int32_t degree, entries;
+    int32_t least, most;   /* neighbours of a row */
+    int64_t histogram[16]; /* rows by their number of neighbours d, each at d * 16 / (degree + 1) */
+};
+
+/* Looks at every edge: milliseconds for a hundred thousand rows, and 4 bytes a row of memory. report->size must be set. Any
+ * thread. VIC_UNSUPPORTED: the index has no graph. VIC_FORMAT: slots that are wrong; the sentence names the first. */
+VIC_API enum vic_status vic_index_graph(const struct vic_index *index, struct vic_graph_report *report);
 /* The text of a row: *text points to *bytes bytes, not terminated, borrowed until the index is freed.
  * VIC_NOT_FOUND: no such id, or the index has no texts. Any thread. */
 VIC_API enum vic_status vic_index_text(const struct vic_index *index, int64_t id, const char **text, size_t *bytes);

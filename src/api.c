@@ -237,7 +237,10 @@ enum vic_status vic_index_info(const struct vic_index *index, struct vic_index_i
         .degree = (int32_t)index->graph.degree,
         .entries = (int32_t)index->graph.entry_count,
         .repairs = index->graph.repairs,
+        .graph_beam = index->graph.origin.beam,
+        .graph_alpha = index->graph.origin.alpha,
     };
+    (void)snprintf(filled.graph_builder, sizeof filled.graph_builder, "%s", index->graph.origin.builder);
     (void)snprintf(filled.kind, sizeof filled.kind, "%s", index->kind->name);
     return options_give(info, &filled, sizeof filled, "vic_index_info");
 }
@@ -249,6 +252,13 @@ enum vic_status vic_index_check(const struct vic_index *index, const struct vic_
     status = index_check(index, progress);
     fpenv_leave(caller);
     return status;
+}
+
+enum vic_status vic_index_graph(const struct vic_index *index, struct vic_graph_report *report) {
+    struct vic_graph_report filled = {.size = sizeof filled};
+    enum vic_status status = argument_given(index, "an index");
+    if (status == VIC_OK) status = index_graph_report(index, &filled);
+    return status == VIC_OK ? options_give(report, &filled, sizeof filled, "vic_graph_report") : status;
 }
 
 /* The row of an id, or the sentence that there is none. */

@@ -118,12 +118,13 @@ class BuildOptions(Sized):
 
 class Plan(Sized):
     _fields_ = [("size", c_size_t), ("row_bytes", c_uint64), ("extra_bytes", c_uint64), ("workspace_bytes", c_uint64),
-                ("host_bytes", c_uint64), ("device_bytes", c_uint64), ("file_bytes", c_uint64)]
+                ("host_bytes", c_uint64), ("device_bytes", c_uint64), ("file_bytes", c_uint64), ("code_bytes", c_uint64),
+                ("graph_bytes", c_uint64), ("build_bytes", c_uint64)]
 
 
 class OpenOptions(Sized):
     _fields_ = [("size", c_size_t), ("check", c_int32), ("planes", c_int32), ("progress", Progress),
-                ("metric", c_int), ("dtype", c_int)]
+                ("metric", c_int), ("dtype", c_int), ("graph", c_void_p)]
 
 
 class SaveOptions(Sized):
@@ -134,7 +135,13 @@ class IndexInfo(Sized):
     _fields_ = [("size", c_size_t), ("kind", c_char * 16), ("metric", c_int), ("dtype", c_int), ("rows", c_int64), ("dim", c_int64),
                 ("next_id", c_int64), ("has_texts", c_int32), ("has_ids", c_int32), ("host_bytes", c_uint64), ("mapped_bytes", c_uint64),
                 ("device_bytes", c_uint64), ("workspace_bytes", c_uint64), ("metadata", c_char_p), ("planes", c_int32),
-                ("reserved", c_int32), ("degree", c_int32), ("entries", c_int32), ("repairs", c_int64)]
+                ("reserved", c_int32), ("degree", c_int32), ("entries", c_int32), ("repairs", c_int64), ("graph_beam", c_int32),
+                ("graph_alpha", c_float), ("graph_builder", c_char * 32)]
+
+
+class GraphReport(Sized):
+    _fields_ = [("size", c_size_t), ("rows", c_int64), ("edges", c_int64), ("symmetric", c_int64), ("unreached", c_int64),
+                ("degree", c_int32), ("entries", c_int32), ("least", c_int32), ("most", c_int32), ("histogram", c_int64 * 16)]
 
 
 class FilterOptions(Sized):
@@ -163,7 +170,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "vic_section_info": SectionInfo, "vic_file_info": FileInfo, "vic_writer_options": WriterOptions, "vic_hits": HitsArrays,
     "vic_truth": TruthArrays, "vic_generate_options": GenerateOptions, "vic_graph_options": GraphOptions,
     "vic_build_options": BuildOptions, "vic_plan": Plan,
-    "vic_open_options": OpenOptions, "vic_save_options": SaveOptions, "vic_index_info": IndexInfo,
+    "vic_open_options": OpenOptions, "vic_save_options": SaveOptions, "vic_index_info": IndexInfo, "vic_graph_report": GraphReport,
     "vic_filter_options": FilterOptions, "vic_search_stats": SearchStats, "vic_search_options": SearchOptions,
     "vic_ranges": RangesArrays, "vic_calibration": Calibration,
 }
@@ -189,7 +196,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "vic_generate": (_i, (_p, _l, c_int32, _p)),
     "vic_index_plan": (_i, (_p, _l, _l, _p, _p)), "vic_index_build": (_i, (_p, _p, _p, _p)),
     "vic_index_build_file": (_i, (_p, _s, _p, _p)), "vic_index_open": (_i, (_p, _s, _p, _p)),
-    "vic_index_save": (_i, (_p, _s, _p)), "vic_index_info": (_i, (_p, _p)), "vic_index_check": (_i, (_p, _p)),
+    "vic_index_save": (_i, (_p, _s, _p)), "vic_index_info": (_i, (_p, _p)), "vic_index_check": (_i, (_p, _p)), "vic_index_graph": (_i, (_p, _p)),
     "vic_index_text": (_i, (_p, _l, _p, _p)), "vic_index_vector": (_i, (_p, _l, _p)), "vic_index_ids": (_i, (_p, _l, _l, _p)),
     "vic_index_free": (None, (_p,)),
     "vic_filter_create": (_i, (_p, _p, _l, _p, _p)), "vic_filter_count": (_l, (_p,)), "vic_filter_free": (None, (_p,)),

@@ -43,12 +43,10 @@ static void options_resolve(struct vic_build_options *options, enum vic_dtype dt
         options->planes = (options->planes & ~VIC_PLANES_NONE) | VIC_PLANES_8;
 }
 
-/* Whether n rows get a graph, and of which form. */
-static enum vic_status graph_wanted(const struct vic_build_options *options, int64_t n, struct graph_options *graph,
-                                    bool *wanted) {
+enum vic_status graph_wanted(const struct vic_graph_options *given, int64_t n, struct graph_options *graph, bool *wanted) {
     *wanted = false;
-    if (!options->graph) return VIC_OK;
-    enum vic_status status = graph_options_take(options->graph, graph);
+    if (!given) return VIC_OK;
+    enum vic_status status = graph_options_take(given, graph);
     if (status != VIC_OK) return status;
     if (n > graph_rows_most)
         return status_fail(VIC_UNSUPPORTED, "expected at most %lld rows for a graph, found %lld", (long long)graph_rows_most,
@@ -78,7 +76,7 @@ enum vic_status index_plan(const struct vic_device *device, int64_t n, int64_t d
     struct resident_plan resident;
     struct graph_options graph;
     bool with_graph = false;
-    status = graph_wanted(&options, n, &graph, &with_graph);
+    status = graph_wanted(options.graph, n, &graph, &with_graph);
     if (status != VIC_OK) return status;
     shape_planes(&shape, options.planes);
     status = device->ops->plan(device->backend, &shape, &resident);
@@ -90,11 +88,13 @@ enum vic_status index_plan(const struct vic_device *device, int64_t n, int64_t d
     if (options.texts) plan->extra_bytes += (rows + 1) * 8 + texts_bytes(options.texts, n);
     plan->extra_bytes += sizeof(struct vic_index) + strlen(options.metadata ? options.metadata : "{}") + 1;
     plan->workspace_bytes = resident.workspace_bytes;
+    plan->code_bytes = planes_bytes(&shape, options.planes);
     if (with_graph) {
-        plan->extra_bytes +=
-            graph_bytes(n, &graph) + (dtype_is_integer(options.dtype) ? planes_bytes(&shape, VIC_PLANES_8) : 0);
-        plan->workspace_bytes += graph_build_bytes(n, &graph);
+        plan->graph_bytes = graph_bytes(n, &graph) + graph_points_bytes(&shape, options.planes);
+        plan->build_bytes = graph_build_bytes(n, &graph);
     }
+    plan->extra_bytes += plan->graph_bytes;
+    plan->workspace_bytes += plan->build_bytes;
     plan->host_bytes = plan->row_bytes + plan->extra_bytes + plan->workspace_bytes;
     plan->device_bytes = resident.device_bytes;
     plan->file_bytes = plan->row_bytes + plan->extra_bytes + 32768; /* header, table, metadata and alignment */
@@ -314,12 +314,29 @@ done:
     return status;
 }
 
+enum vic_status graph_budget_check(struct vic_device *device, const struct rows *rows, const struct graph_options *options) {
+    int32_t planes = planes_present(rows), missing = dtype_is_integer(rows->dtype) ? 0 : VIC_PLANES_8 & ~planes;
+    uint64_t bytes = planes_bytes(rows, missing) + graph_points_bytes(rows, planes | missing) + graph_bytes(rows->n, options) +
+                     graph_build_bytes(rows->n, options);
+    return mem_check(&device->host, bytes, "a graph");
+}
+
+enum vic_status index_gain_graph(struct vic_index *index, const struct graph_options *options,
+                                 const struct vic_progress *progress) {
+    struct graph graph = {0};
+    enum vic_status status = graph_build(index->device, &index->corpus, options, progress, &graph);
+    if (status != VIC_OK) return status;
+    graph.origin = (struct graph_origin){.builder = "vicinal 1", .beam = (int32_t)options->beam, .alpha = options->alpha};
+    graph_points_settle(&graph);
+    return index_take_graph(index, &graph);
+}
+
 enum vic_status index_take_graph(struct vic_index *index, struct graph *graph) {
     index->graph = *graph;
     *graph = (struct graph){0};
     index->graph.mem = &index->device->host;
     index->kind = &graph_kind;
-    return index->graph.points.codes ? VIC_OK : graph_points_open(index->device, &index->corpus, &index->graph);
+    return index->graph.points.codes ? VIC_OK : graph_points_open(index->device, &index->corpus, false, &index->graph);
 }
 
 /* A graph needs all rows at hand, so they are built into memory first; a path gets them when the graph is done. */
@@ -327,26 +344,20 @@ static enum vic_status build_with_graph(struct vic_device *device, struct source
                                         struct vic_index **index) {
     struct vic_build_options options = *given;
     struct graph_options graph_options;
-    struct graph graph = {0};
     struct vic_index *made = NULL;
     bool wanted = false;
     enum vic_status status = VIC_OK;
     options_resolve(&options, source->dtype);
-    TRY(graph_wanted(&options, source->n, &graph_options, &wanted));
+    TRY(graph_wanted(options.graph, source->n, &graph_options, &wanted));
     if (wanted) options.path = NULL;
     TRY(build(device, source, &options, &made));
-    if (wanted) {
-        TRY(graph_build(device, &made->corpus, &graph_options, &options.progress, &graph));
-        TRY(index_take_graph(made, &graph));
-    }
+    if (wanted) TRY(index_gain_graph(made, &graph_options, &options.progress));
     if (wanted && given->path) {
         const struct vic_open_options open = {.size = sizeof open};
-        int64_t repairs = made->graph.repairs;
         TRY(index_save(made, given->path, &options.progress));
         index_free(made);
         made = NULL;
         TRY(index_open(device, given->path, &open, &made));
-        made->graph.repairs = repairs;
     }
     *index = made, made = NULL;
 done:

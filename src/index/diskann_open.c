@@ -221,6 +221,21 @@ done:
     return status;
 }
 
+/* Their graph becomes the index's; rows that it leaves unreached are tied in. */
+static enum vic_status graph_take(struct vic_device *device, const struct set *set, struct vic_index *index) {
+    struct graph graph = {0};
+    enum vic_status status = VIC_OK;
+    TRY(graph_read(device, set, &graph));
+    TRY(graph_points_open(device, &index->corpus, true, &graph));
+    TRY(graph_repair(device->host_ops->pool(device->host_backend), &graph));
+    graph_points_settle(&graph);
+    graph.origin = (struct graph_origin){.builder = "DiskANN"};
+    TRY(index_take_graph(index, &graph));
+done:
+    graph_free(&graph);
+    return status;
+}
+
 /* ---- both */
 
 static struct vic_build_options build_options(const struct set *set, const struct vic_open_options *options) {
@@ -234,21 +249,21 @@ static struct vic_build_options build_options(const struct set *set, const struc
 enum vic_status diskann_index_open(struct vic_device *device, const char *path, const struct vic_open_options *options,
                                    struct vic_index **index) {
     struct set set;
-    struct graph graph = {0};
+    struct graph_options gain;
+    bool gains = false;
     struct vic_index *made = NULL;
     enum vic_status status = VIC_OK;
     TRY(set_open(path, options->dtype, &set));
     struct vic_build_options build = build_options(&set, options);
     TRY(index_build_reader(device, set.rows, &build, &made));
-    if (set.nodes > set.frozen) {
-        TRY(graph_read(device, &set, &graph));
-        TRY(index_take_graph(made, &graph));
-        TRY(graph_repair(device->host_ops->pool(device->host_backend), &made->graph));
-    }
+    TRY(graph_wanted(options->graph, set.nodes - set.frozen, &gain, &gains));
+    if (gains)
+        TRY(index_gain_graph(made, &gain, &options->progress));
+    else if (set.nodes > set.frozen)
+        TRY(graph_take(device, &set, made));
     if (options->check) TRY(index_check(made, &options->progress));
     *index = made, made = NULL;
 done:
-    graph_free(&graph);
     index_free(made);
     set_close(&set);
     return status;

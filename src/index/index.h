@@ -41,14 +41,23 @@ enum vic_status index_build_reader(struct vic_device *device, struct vic_reader 
 /* Takes a filled corpus (and map) over: picks the kind, makes it resident. On failure both are the caller's still. */
 enum vic_status index_assemble(struct vic_device *device, const struct index_kind *kind, struct corpus *corpus,
                                struct file_map *map, struct vic_index **index);
+/* Whether n rows get a graph, and of which form; given NULL: none. */
+enum vic_status graph_wanted(const struct vic_graph_options *given, int64_t n, struct graph_options *options, bool *wanted);
+/* Whether the budget allows for a graph over rows that are there already, and for the 8-bit codes if they are not. */
+enum vic_status graph_budget_check(struct vic_device *device, const struct rows *rows, const struct graph_options *options);
 /* An index gains a graph, which is moved in: it answers by walks from now on. Searches must not be running. */
 enum vic_status index_take_graph(struct vic_index *index, struct graph *graph);
+/* The same with one that is built now, over the 8-bit codes of the rows, which float types must have. */
+enum vic_status index_gain_graph(struct vic_index *index, const struct graph_options *options,
+                                 const struct vic_progress *progress);
 void index_free(struct vic_index *index);
 
 /* ---- sections.c: an index as sections of a container. */
 enum vic_status index_save(const struct vic_index *index, const char *path, const struct vic_progress *progress);
 enum vic_status index_open(struct vic_device *device, const char *path, const struct vic_open_options *options,
                            struct vic_index **index);
+/* What vic_index_graph says. */
+enum vic_status index_graph_report(const struct vic_index *index, struct vic_graph_report *report);
 /* Checksums of the file behind it, if any, and the invariants of what is in memory. */
 enum vic_status index_check(const struct vic_index *index, const struct vic_progress *progress);
 /* Fills in what our own container says: rows, dim, type, metric, version, sections, note. A damaged file is no error. */

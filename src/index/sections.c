@@ -32,14 +32,16 @@ static enum vic_status section_write(struct file_writer *writer, const char *nam
     return status == VIC_OK ? file_append(writer, data, bytes) : status;
 }
 
-static enum vic_status meta_write(struct file_writer *writer, const struct index_kind *kind, const struct corpus *corpus) {
+static enum vic_status meta_write(struct file_writer *writer, const struct index_kind *kind, const struct corpus *corpus,
+                                  const struct graph *graph) {
     const struct rows *rows = &corpus->rows;
     json_t *meta = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:s}", "kind", kind->name, "metric", vic_metric_name(rows->metric),
                              "dtype", vic_dtype_name(rows->dtype), "rows", (json_int_t)rows->n, "dim", (json_int_t)rows->dim,
                              "next_id", (json_int_t)corpus->next_id, "library", vic_version());
     /* Into a buffer of ours: json_dumps does not notice when memory for a key runs out, and would leave the key out. */
-    char text[512];
-    size_t bytes = meta ? json_dumpb(meta, text, sizeof text, JSON_COMPACT) : 0;
+    char text[1024];
+    bool whole = meta && (!graph || graph_meta_put(meta, graph));
+    size_t bytes = whole ? json_dumpb(meta, text, sizeof text, JSON_COMPACT | JSON_REAL_PRECISION(9)) : 0;
     json_decref(meta);
     if (bytes == 0 || bytes > sizeof text)
         return status_fail(VIC_NO_MEMORY, "describing the index needs memory and the system has no more");
@@ -82,7 +84,7 @@ enum vic_status index_write_rest(struct file_writer *writer, const struct index_
         TRY(section_write(writer, "texts", corpus->texts.bytes, corpus->texts_bytes));
     }
     if (!metadata_is_default(corpus)) TRY(section_write(writer, "metadata", corpus->metadata, strlen(corpus->metadata)));
-    TRY(meta_write(writer, kind, corpus));
+    TRY(meta_write(writer, kind, corpus, graph));
     TRY(file_commit(writer));
 done:
     return status;
@@ -120,7 +122,8 @@ struct meta {
     enum vic_metric metric;
     enum vic_dtype dtype;
     int64_t n, dim, next_id;
-    char library[32]; /* that wrote it */
+    char library[32];   /* that wrote it */
+    struct graph graph; /* what is said of one; the rest comes from its sections */
 };
 
 /* A section that is parsed whole: there, and as it was written. */
@@ -188,6 +191,8 @@ static enum vic_status meta_read(const struct file_map *map, struct meta *meta) 
     TRY(meta_number(map, object, "rows", 0, ROWS_MAX, &meta->n));
     TRY(meta_number(map, object, "dim", 1, DIM_MAX, &meta->dim));
     TRY(meta_number(map, object, "next_id", 0, INT64_MAX, &meta->next_id));
+    meta->graph.n = meta->n;
+    graph_meta_take(object, &meta->graph);
 done:
     json_decref(object);
     return status;
@@ -282,7 +287,8 @@ done:
 /* What a file's graph is; its points are made by whoever walks it. */
 static enum vic_status graph_map(const struct file_map *map, const struct meta *meta, struct graph *graph) {
     uint64_t n = (uint64_t)meta->n, bytes = 0, entry_bytes = 0;
-    *graph = (struct graph){.n = meta->n, .neighbours = file_map_find(map, "graph", &bytes)};
+    *graph = meta->graph;
+    graph->neighbours = file_map_find(map, "graph", &bytes);
     graph->entries = file_map_find(map, "entry", &entry_bytes);
     if (!graph->neighbours || !graph->entries)
         return status_fail(VIC_FORMAT, "%s: expected the sections graph and entry of an index of kind graph", map->path);
@@ -406,6 +412,21 @@ static enum vic_status meta_agrees(const struct file_map *map, const struct meta
     return VIC_OK;
 }
 
+enum vic_status index_graph_report(const struct vic_index *index, struct vic_graph_report *report) {
+    struct graph_report found;
+    const struct graph *graph = &index->graph;
+    if (!graph->neighbours) return status_fail(VIC_UNSUPPORTED, "expected an index with a graph, found one without");
+    enum vic_status status = graph_check(graph, &index->device->host, index->map.bytes ? index->map.path : "the index", &found);
+    if (status != VIC_OK && !(status == VIC_FORMAT && found.unreached > 0)) return status;
+    report->rows = found.rows, report->edges = found.edges, report->symmetric = found.symmetric;
+    report->unreached = found.unreached;
+    report->degree = (int32_t)graph->degree, report->entries = (int32_t)graph->entry_count;
+    report->least = (int32_t)found.least_degree, report->most = (int32_t)found.most_degree;
+    int64_t bins = sizeof report->histogram / sizeof *report->histogram;
+    for (int64_t d = 0; d <= graph->degree; d++) report->histogram[d * bins / (graph->degree + 1)] += found.histogram[d];
+    return VIC_OK;
+}
+
 enum vic_status index_open(struct vic_device *device, const char *path, const struct vic_open_options *options,
                            struct vic_index **index) {
     if (diskann_index_claimed(path)) return diskann_index_open(device, path, options, index);
@@ -413,6 +434,8 @@ enum vic_status index_open(struct vic_device *device, const char *path, const st
     struct corpus corpus = {0};
     struct meta meta;
     struct graph graph = {0};
+    struct graph_options gain;
+    bool gains = false;
     struct vic_index *made = NULL;
     enum vic_status status = VIC_OK;
     TRY(file_map_open(path, &map));
@@ -420,15 +443,18 @@ enum vic_status index_open(struct vic_device *device, const char *path, const st
     TRY(meta_read(&map, &meta));
     TRY(meta_agrees(&map, &meta, options));
     TRY(corpus_map(&map, &meta, &device->host, &corpus));
-    if (meta.kind == &graph_kind) TRY(graph_map(&map, &meta, &graph));
+    TRY(graph_wanted(options->graph, meta.n, &gain, &gains));
+    if (meta.kind == &graph_kind && !gains) TRY(graph_map(&map, &meta, &graph));
     if (options->check) TRY(contents_check(device, &corpus, map.path, &options->progress));
     if (options->check && graph.neighbours) TRY(graph_check(&graph, &device->host, map.path, NULL));
+    if (gains) TRY(graph_budget_check(device, &corpus.rows, &gain));
     if (!dtype_is_integer(meta.dtype)) {
-        TRY(planes_alloc(&corpus, meta.dim, options->planes));
+        TRY(planes_alloc(&corpus, meta.dim, options->planes | (gains ? VIC_PLANES_8 : 0)));
         TRY(planes_code(device, &corpus, &corpus.rows, 0, NULL));
     }
-    TRY(index_assemble(device, meta.kind, &corpus, &map, &made)); /* took corpus and map over */
+    TRY(index_assemble(device, gains ? &flat_kind : meta.kind, &corpus, &map, &made)); /* took corpus and map over */
     if (graph.neighbours) TRY(index_take_graph(made, &graph));
+    if (gains) TRY(index_gain_graph(made, &gain, &options->progress));
     *index = made, made = NULL;
 done:
     index_free(made);

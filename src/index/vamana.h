@@ -10,6 +10,7 @@
 #ifndef INDEX_VAMANA_H
 #define INDEX_VAMANA_H
 
+#include "base/json_text.h"
 #include "base/thread.h"
 #include "base/topk.h"
 #include "quant/quantizer.h"
@@ -44,7 +45,8 @@ struct points {
     /* Codes. */
     const uint8_t *codes;
     int64_t stride_bytes;
-    const struct point_term *terms;
+    const struct point_term *terms; /* NULL: no lengths are asked for, and so the scales are enough */
+    const float *scale;
     bool inner; /* rows are compared by inner product while a graph is built, else by squared distance */
     code_sums *sums;
     /* Rows. */
@@ -72,8 +74,9 @@ struct point_kind {
     const char *name; /* "8", as the program spells it */
     enum vic_codes codes;
     /* Fills in points of an index's rows, or leaves kind NULL where there are none of it. What has to be made is owned by the
-     * graph, whose mem is set. rows stay where they are. */
-    enum vic_status (*open)(struct vic_device *device, const struct rows *rows, struct graph *graph, struct points *points);
+     * graph, whose mem is set. rows stay where they are. build: distances will be measured from rows, too. */
+    enum vic_status (*open)(struct vic_device *device, const struct rows *rows, bool build, struct graph *graph,
+                            struct points *points);
     /* Bytes that aim needs, aligned to 64; at most AIM_ROOM_MOST. */
     int64_t (*room_bytes)(const struct points *points);
     /* At a query, one vector of any type: smaller is nearer, in the metric's own order. room is borrowed by the aim. */
@@ -92,14 +95,25 @@ enum { AIM_ROOM_MOST = 4 * DIM_MAX };
 struct aim aim_at_row(const struct points *points, uint32_t row, int8_t *codes);
 /* The `distances` of codes. */
 void points_distances(const struct points *points, const struct aim *aim, const uint32_t *rows, int64_t n, float *distances);
+/* For points of codes whose terms go: nothing will be measured from a row, and no metric asks for a length. */
+void codes_forget_lengths(struct points *points);
 
 /* ---- the graph */
+
+/* Where a graph comes from, as its file says; builder "": it does not. */
+struct graph_origin {
+    char builder[32]; /* "vicinal 1": who built it; the number changes when the same rows and options give another graph */
+    int32_t beam;
+    float alpha;
+};
+
 struct graph {
     const uint32_t *neighbours; /* row i's at neighbours + i * degree */
     int64_t n, degree;
     const uint32_t *entries; /* where walks begin */
     int64_t entry_count;
-    int64_t repairs;      /* rows that the build had to tie in; 0 for a graph from a file */
+    int64_t repairs; /* rows that the build had to tie in */
+    struct graph_origin origin;
     struct points points; /* kinds[POINTS_8]: what it is built over */
     struct points kinds[POINT_KINDS];
     /* What this struct owns, NULL when the bytes lie in a mapped file. */
@@ -119,7 +133,11 @@ static inline int64_t slots_used(const uint32_t *slots, int64_t degree) {
 }
 
 /* All kinds of points that there are, for a graph whose mem is set. The corpus stays where it is. */
-enum vic_status graph_points_open(struct vic_device *device, const struct corpus *corpus, struct graph *graph);
+enum vic_status graph_points_open(struct vic_device *device, const struct corpus *corpus, bool build, struct graph *graph);
+/* After a build: gives back what only it needed. */
+void graph_points_settle(struct graph *graph);
+/* Bytes that points keep beside the planes of the index. */
+uint64_t graph_points_bytes(const struct rows *shape, int32_t planes);
 /* What a search with this option is walked over; 0: the first kind there is. NULL: the index does not have it. */
 const struct points *graph_points(const struct graph *graph, enum vic_codes codes);
 /* Host memory that it owns. */
@@ -153,6 +171,12 @@ enum { PRUNE_MOST = 750 };
 int64_t points_prune(const struct points *points, uint32_t row, uint64_t *candidates, int64_t count, int64_t degree,
                      float alpha, uint64_t *chosen);
 
+/* ---- what a file's `meta` says of a graph */
+/* Adds it to the object; false: no memory. Nothing where the origin is not known. */
+bool graph_meta_put(json_t *meta, const struct graph *graph);
+/* What is there and makes sense. For people, so nothing is refused. */
+void graph_meta_take(const json_t *meta, struct graph *graph);
+
 /* ---- build, repair, check */
 struct graph_options {
     int64_t degree, beam;
@@ -161,7 +185,7 @@ struct graph_options {
 };
 /* Defaults and limits; VIC_ARGUMENT names the option. */
 enum vic_status graph_options_take(const struct vic_graph_options *given, struct graph_options *options);
-/* Bytes that a graph of n rows keeps, and what building it needs beside that. */
+/* Bytes that a graph of n rows keeps, apart from its points, and what building it needs beside that. */
 uint64_t graph_bytes(int64_t n, const struct graph_options *options);
 uint64_t graph_build_bytes(int64_t n, const struct graph_options *options);
 enum vic_status graph_build(struct vic_device *device, const struct corpus *corpus, const struct graph_options *options,

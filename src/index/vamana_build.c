@@ -50,8 +50,7 @@ static int64_t batch_rows_most(int64_t n, int64_t degree) {
 }
 
 uint64_t graph_bytes(int64_t n, const struct graph_options *options) {
-    return (uint64_t)n * ((uint64_t)options->degree * sizeof(uint32_t) + sizeof(struct point_term)) +
-           GRAPH_ENTRIES_MOST * sizeof(uint32_t);
+    return (uint64_t)n * (uint64_t)options->degree * sizeof(uint32_t) + GRAPH_ENTRIES_MOST * sizeof(uint32_t);
 }
 
 /* What builder_open takes, and the mean and the repair, each of which is there for a while. */
@@ -60,7 +59,7 @@ uint64_t graph_build_bytes(int64_t n, const struct graph_options *options) {
              edges = batch * (uint64_t)options->degree;
     uint64_t growing = rows * (uint64_t)slots_room(options->degree) * sizeof(uint32_t);
     uint64_t builder = growing + (2 * rows + 1) * sizeof(uint32_t) + edges * 2 * sizeof(uint64_t) + batch * sizeof(int32_t);
-    return builder + DIM_MAX * sizeof(double) + graph_repair_bytes(n);
+    return builder + rows * sizeof(struct point_term) + DIM_MAX * sizeof(double) + graph_repair_bytes(n);
 }
 
 /* ---------------------------------------------------------------- where walks begin, and in which order rows are placed */
@@ -340,7 +339,7 @@ enum vic_status graph_build(struct vic_device *device, const struct corpus *corp
     enum vic_status status = VIC_OK;
     *graph = (struct graph){.mem = &device->host, .n = rows->n, .degree = options->degree};
     builder.graph.degree = slots_room(options->degree);
-    TRY(graph_points_open(device, corpus, graph));
+    TRY(graph_points_open(device, corpus, true, graph));
     TRY(builder_open(&builder, rows->n));
     TRY(graph_open(&builder, rows, graph));
     builder.graph = *graph;

@@ -5,13 +5,34 @@
 const struct point_kind *const point_kinds[POINT_KINDS] = {
     [POINTS_8] = &points_8, [POINTS_4] = &points_4, [POINTS_ROWS] = &points_rows};
 
-enum vic_status graph_points_open(struct vic_device *device, const struct corpus *corpus, struct graph *graph) {
+enum vic_status graph_points_open(struct vic_device *device, const struct corpus *corpus, bool build, struct graph *graph) {
     for (int kind = 0; kind < POINT_KINDS; kind++) {
-        enum vic_status status = point_kinds[kind]->open(device, &corpus->rows, graph, &graph->kinds[kind]);
+        enum vic_status status = point_kinds[kind]->open(device, &corpus->rows, build, graph, &graph->kinds[kind]);
         if (status != VIC_OK) return status;
     }
     graph->points = graph->kinds[POINTS_8];
     return VIC_OK;
+}
+
+void graph_points_settle(struct graph *graph) {
+    if (graph->points.rows->metric == VIC_L2) return;
+    for (int kind = 0; kind < POINT_KINDS; kind++)
+        if (graph->kinds[kind].terms) codes_forget_lengths(&graph->kinds[kind]);
+    for (int kind = 0; kind < PLANE_COUNT; kind++) {
+        mem_free(graph->mem, graph->own_terms[kind], (uint64_t)graph->n * sizeof(struct point_term));
+        graph->own_terms[kind] = NULL;
+    }
+    graph->points = graph->kinds[POINTS_8];
+}
+
+uint64_t graph_points_bytes(const struct rows *shape, int32_t planes) {
+    bool integers = dtype_is_integer(shape->dtype);
+    uint64_t bytes = integers ? planes_bytes(shape, VIC_PLANES_8) : 0;
+    if (shape->metric != VIC_L2) return bytes;
+    for (int kind = 0; kind < PLANE_COUNT; kind++)
+        if (planes & (int32_t)quantizers[kind]->bit || (integers && kind == PLANE_8))
+            bytes += (uint64_t)shape->n * sizeof(struct point_term);
+    return bytes;
 }
 
 const struct points *graph_points(const struct graph *graph, enum vic_codes codes) {

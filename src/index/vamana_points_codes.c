@@ -1,6 +1,9 @@
 /* Rows as the codes of a plane, of 8 bits or of 4: a row is scale * (code - offset) an element, a query or a row to measure
  * from is bytes, and a distance is made of the integer sum of their products. The offset is taken out of the sum once an aim.
  *
+ * The length of a decoded row is kept beside its scale (8 bytes a row) only where distances ask for it: while a graph is built,
+ * and under l2. Otherwise a look at a row needs its scale alone, which is the plane's.
+ *
  * 8-bit codes are what graphs are built over. 4-bit codes are half as much to read and less exact, so their lists are longer
  * where beams are short: at least 32 rows and a quarter of the beam get the score that orders them rightly. */
 #include "index/vamana.h"
@@ -75,6 +78,10 @@ static void aim4(const struct points *points, const struct vic_matrix *query, vo
 void points_distances(const struct points *points, const struct aim *aim, const uint32_t *rows, int64_t n, float *distances) {
     int32_t sums[WALK_BATCH];
     points->sums(points->codes, points->stride_bytes, rows, n, aim->codes, sums);
+    if (!points->terms) {
+        for (int64_t i = 0; i < n; i++) distances[i] = (aim->factor * points->scale[rows[i]]) * (float)(sums[i] - aim->bias);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         struct point_term term = points->terms[rows[i]];
         distances[i] = (aim->factor * term.scale) * (float)(sums[i] - aim->bias) + (aim->base + aim->weight * term.square);
@@ -119,27 +126,38 @@ static void term_part(void *argument, int worker, int64_t part) {
     }
 }
 
-static enum vic_status points_open(struct vic_device *device, const struct rows *rows, enum plane_kind kind,
-                                   const struct plane *plane, struct graph *graph, struct points *points) {
+void codes_forget_lengths(struct points *points) {
+    points->terms = NULL;
+    points->ahead = (const char *)points->scale, points->ahead_bytes = sizeof *points->scale;
+    points->row_bytes = points->stride_bytes + points->ahead_bytes;
+}
+
+/* With lengths, where they are asked for: by rows that are measured from, and by l2. Otherwise opening reads no codes. */
+static enum vic_status codes_open(struct vic_device *device, const struct rows *rows, enum plane_kind kind,
+                                  const struct plane *plane, bool lengths, struct graph *graph, struct points *points) {
+    *points = (struct points){.kind = kind == PLANE_8 ? &points_8 : &points_4,
+                              .n = rows->n,
+                              .rows = rows,
+                              .codes = plane->codes,
+                              .stride_bytes = plane->stride_bytes,
+                              .scale = plane->scale,
+                              .inner = rows->metric == VIC_DOT,
+                              .sums = device->host_ops->sums(device->host_backend, kind)};
+    codes_forget_lengths(points);
+    if (!lengths && rows->metric != VIC_L2) return VIC_OK;
     enum vic_status status = mem_alloc_array(graph->mem, (uint64_t)rows->n, sizeof(struct point_term),
                                              "the terms of a graph's points", &graph->own_terms[kind]);
     if (status != VIC_OK) return status;
     struct term_job job = {plane, kind, graph->own_terms[kind], rows->n};
     (void)thread_pool_run(device->host_ops->pool(device->host_backend), (rows->n + TERM_ROWS - 1) / TERM_ROWS, term_part, &job);
-    *points = (struct points){.n = rows->n,
-                              .row_bytes = plane->stride_bytes + (int64_t)sizeof(struct point_term),
-                              .ahead = graph->own_terms[kind],
-                              .ahead_bytes = sizeof(struct point_term),
-                              .rows = rows,
-                              .codes = plane->codes,
-                              .stride_bytes = plane->stride_bytes,
-                              .terms = graph->own_terms[kind],
-                              .inner = rows->metric == VIC_DOT,
-                              .sums = device->host_ops->sums(device->host_backend, kind)};
+    points->terms = graph->own_terms[kind];
+    points->ahead = graph->own_terms[kind], points->ahead_bytes = sizeof *points->terms;
+    points->row_bytes = points->stride_bytes + points->ahead_bytes;
     return VIC_OK;
 }
 
-static enum vic_status open8(struct vic_device *device, const struct rows *rows, struct graph *graph, struct points *points) {
+static enum vic_status open8(struct vic_device *device, const struct rows *rows, bool build, struct graph *graph,
+                             struct points *points) {
     const struct plane *plane = &rows->planes[PLANE_8];
     enum vic_status status = VIC_OK;
     if (!plane->codes) { /* integer rows have no planes */
@@ -149,18 +167,16 @@ static enum vic_status open8(struct vic_device *device, const struct rows *rows,
         TRY(planes_alloc(&graph->own_codes, rows->dim, VIC_PLANES_8));
         TRY(planes_code(device, &graph->own_codes, rows, 0, NULL));
     }
-    TRY(points_open(device, rows, PLANE_8, plane, graph, points));
-    points->kind = &points_8;
+    TRY(codes_open(device, rows, PLANE_8, plane, build, graph, points));
 done:
     return status;
 }
 
-static enum vic_status open4(struct vic_device *device, const struct rows *rows, struct graph *graph, struct points *points) {
-    const struct plane *plane = &rows->planes[PLANE_4];
-    if (!plane->codes) return VIC_OK;
-    enum vic_status status = points_open(device, rows, PLANE_4, plane, graph, points);
-    if (status == VIC_OK) points->kind = &points_4;
-    return status;
+static enum vic_status open4(struct vic_device *device, const struct rows *rows, bool build, struct graph *graph,
+                             struct points *points) {
+    (void)build; /* which measures over 8 bits */
+    if (!rows->planes[PLANE_4].codes) return VIC_OK;
+    return codes_open(device, rows, PLANE_4, &rows->planes[PLANE_4], false, graph, points);
 }
 
 const struct point_kind points_8 = {"8", VIC_CODES_8, open8, room8, aim8, points_distances, list8};

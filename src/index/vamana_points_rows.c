@@ -5,9 +5,9 @@
 /* A query as float32 and, for rows that are scaled before they are scored, one row. */
 static int64_t room_bytes(const struct points *points) { return 2 * points->rows->dim * (int64_t)sizeof(float); }
 
-static enum vic_status rows_open(struct vic_device *device, const struct rows *rows, struct graph *graph,
+static enum vic_status rows_open(struct vic_device *device, const struct rows *rows, bool build, struct graph *graph,
                                  struct points *points) {
-    (void)graph;
+    (void)graph, (void)build;
     int64_t row_bytes = rows->dim * (int64_t)vic_dtype_bytes(rows->dtype);
     *points = (struct points){.n = rows->n,
                               .row_bytes = row_bytes + (rows->norms ? (int64_t)sizeof *rows->norms : 0),

@@ -28,7 +28,7 @@ done
 fails 'search rows.fbin rows.fbin' \
     "rows.fbin: expected an index, found bin vectors; 'vicinal build' makes an index of them"
 fails 'check words.txt' 'words.txt: expected an index, found text'
-fails 'build rows.vic -o x.vic' "rows.vic is an index already; 'vicinal convert' takes its vectors out"
+fails 'build rows.vic -o x.vic' "rows.vic is an index already; --graph gives it a graph, 'vicinal convert' takes its vectors out"
 fails 'build cut.fbin -o x.vic' 'cut.fbin: expected 3208 bytes (its header says 100 rows of dim 8, f32), found 1000 bytes'
 fails 'build words.txt -o x.vic' 'words.txt: expected vectors or neighbours, found lines of text'
 fails 'build rows.fbin -o x.vic --ids ids.txt' 'ids.txt, line 1: expected one whole number, found "not a number"'

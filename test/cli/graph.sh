@@ -8,11 +8,31 @@ run build rows.fbin -o rows.vic --graph degree=24,beam=40,alpha=1.2
 code_is 0
 out_has "6,000 rows x 32, f32, cosine, 8-bit codes"
 run info rows.vic
-out_has "graph     24 neighbours a row"
+out_has "graph     24 neighbours a row, 8 entry points; built by vicinal 1, 0 rows tied in, beam=40,alpha=1.2"
 run info rows.vic --json
 out_has '"kind":"graph"'
 run check rows.vic
 code_is 0
+out_has "6,000 rows are reached from 8 entry points"
+# an index gains the same graph, in a file of its own or in place
+prepare build rows.fbin -o gains.vic --planes none
+run build gains.vic -o gained.vic --graph degree=24,beam=40
+code_is 0
+out_has "gained.vic: 6,000 rows x 32, f32, cosine, 8-bit codes"
+same_files rows.vic gained.vic
+prepare build gains.vic -o gains.vic --graph degree=24,beam=40
+same_files rows.vic gains.vic
+run build gains.vic -o gained.vic
+code_is 1
+err_has "gains.vic is an index already; --graph gives it a graph"
+run build gains.vic -o gained.vic --graph degree=8 --metric l2
+code_is 2
+err_has "an index keeps its ids, texts, metadata, metric and type"
+run build gains.vic -o gained.vic --graph degree=8 --budget 1M
+code_is 1
+err_has "but the budget host_bytes is 1048576 bytes"
+same_files rows.vic gained.vic
+rm gains.vic gained.vic
 prepare truth rows.fbin queries.fbin -o truth.bin --metric cosine -k 10
 for beam in 10 300; do
     prepare search rows.vic queries.fbin --beam $beam -o hits$beam.bin

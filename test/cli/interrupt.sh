@@ -37,6 +37,7 @@ cp rows.vic before.vic
 interrupted 200 gen gauss x.u8bin --n 20000000 --dim 128 --threads 1
 interrupted 50 build large.u8bin -o rows.vic --type f32
 interrupted 1000 build rows.fbin -o rows.vic --graph degree=32,beam=40
+interrupted 1000 build rows.vic -o rows.vic --graph degree=32,beam=40
 interrupted 100 convert large.u8bin x.fbin --type f32
 interrupted 200 truth rows.fbin rows.fbin --metric l2 -k 100 --threads 1 -o x.bin
 interrupted 200 search rows.vic rows.fbin -k 100 --threads 1 -o x.json

@@ -61,8 +61,9 @@ static int64_t bytes_of(const struct walker *walker, const struct vic_search_sta
     const struct data *data = walker->data;
     int64_t row_bytes = data->dim * (int64_t)vic_dtype_bytes(data->dtype), look = row_bytes;
     if (data->metric == VIC_COSINE) look += 4;
-    if (stats->codes == VIC_CODES_8) look = (data->dim + 63) / 64 * 64 + 8;
-    if (stats->codes == VIC_CODES_4) look = (data->dim + 127) / 128 * 64 + 8;
+    int64_t terms = data->metric == VIC_L2 ? 8 : 4; /* a scale, and where lengths count one of those */
+    if (stats->codes == VIC_CODES_8) look = (data->dim + 63) / 64 * 64 + terms;
+    if (stats->codes == VIC_CODES_4) look = (data->dim + 127) / 128 * 64 + terms;
     return stats->distances * look + stats->hops * walker->degree * 4 + stats->rows_rescored * row_bytes;
 }
 

@@ -35,7 +35,8 @@ static float distance_to(const struct points *points, const struct aim *aim, uin
     const uint8_t *codes = points->codes + row * points->stride_bytes;
     int64_t sum = 0;
     for (int64_t i = 0; i < points->stride_bytes; i++) sum += (codes[i] - 128) * aim->codes[i];
-    return (aim->factor * points->terms[row].scale) * (float)sum + (aim->base + aim->weight * points->terms[row].square);
+    float square = points->terms ? points->terms[row].square : 0; /* l2 alone asks for it */
+    return (aim->factor * points->scale[row]) * (float)sum + (aim->base + aim->weight * square);
 }
 
 struct seen {
