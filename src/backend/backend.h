@@ -92,6 +92,9 @@ struct backend_ops {
                               const struct vic_ranges *ranges);
     /* row numbers (nq * call->k of them, UINT32_MAX: unused slot) instead of ids */
     enum vic_status (*score)(struct resident *resident, const struct search_call *call, const uint32_t *rows, float *scores);
+    /* Whether all queries of a call (in host memory) can be asked: their type fits, every element is finite. Only the CPU
+     * backend has it. */
+    enum vic_status (*check)(struct backend *backend, const struct rows *rows, const struct search_call *call);
     /* What a walk through a graph measures with, over codes of a width and over the rows themselves; only the CPU backend has
      * them. aim: one query (host memory, finite, of a type that rows are asked with) made ready in `room`, 2 * dim floats.
      * `rows` and `room` are borrowed by the aim. */

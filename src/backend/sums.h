@@ -7,7 +7,7 @@
 /* sums[i] = the sum of row rows[i]'s codes times the query's, for i < n, as they lie in a plane of the width: 8 bits, a byte an
  * element, stride_bytes of them; 4 bits, two a byte as backend/bound.h lays them out, 2 * stride_bytes of them. Codes are
  * taken as they are, without their offset. stride_bytes: a multiple of 64, for 65,536 dimensions at most, so that 32 bits hold
- * every sum. Rows to come are asked for ahead of time. */
+ * every sum. Who calls has asked for the rows ahead of time: asked for again here, cached ones cost half as much more. */
 typedef void code_sums(const uint8_t *codes, int64_t stride_bytes, const uint32_t *rows, int64_t n, const int8_t *query,
                        int32_t *sums);
 

@@ -7,7 +7,6 @@
 
 #include "base/options.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,12 +36,10 @@ struct search_job {
     const struct vic_index *index;
     const struct search_call *call;
     const struct vic_hits *hits;
-    const struct points *points;      /* what is walked over */
-    int64_t beam, list, parents, run; /* list: rows kept and scored; run: queries a part */
+    const struct points *points; /* what is walked over */
+    int64_t beam, list, parents; /* list: rows kept and scored */
+    int64_t run;                 /* queries a part */
     _Atomic int64_t hops, distances, scored;
-    pthread_mutex_t mutex;
-    int64_t failed; /* the first query that failed, and how */
-    struct status_note note;
 };
 
 static void hits_put(const struct search_job *job, int64_t j, uint64_t *keys, int64_t count) {
@@ -59,63 +56,55 @@ static void hits_put(const struct search_job *job, int64_t j, uint64_t *keys, in
     if (job->hits->counts) job->hits->counts[j] = (int32_t)found;
 }
 
-/* One query; the canonical scores are the backend's. room: what the points need for an aim. */
-static enum vic_status query_walk(struct search_job *job, int64_t j, void *room) {
-    const struct vic_index *index = job->index;
-    const struct rows *rows = &index->corpus.rows;
-    bool smaller_better = rows->metric == VIC_L2;
-    struct vic_matrix query = *job->call->queries;
-    uint64_t keys[2 * GRAPH_BEAM_MAX];
+/* The canonical scores of all that a walk kept, and the best of them into the answer. */
+static void walk_score(const struct search_job *job, int64_t j, const struct aim *exact, struct walk *walk) {
+    bool smaller_better = job->index->corpus.rows.metric == VIC_L2;
     uint32_t found[GRAPH_BEAM_MAX];
     float scores[GRAPH_BEAM_MAX];
-    struct aim aim;
+    for (int64_t i = 0; i < walk->count; i++) found[i] = walk_key_row(walk->keys[i]);
+    exact->row.scores(&exact->row, found, walk->count, scores);
+    for (int64_t i = 0; i < walk->count; i++) walk->keys[i] = key_make(scores[i], found[i], smaller_better);
+    hits_put(job, j, walk->keys, walk->count);
+}
+
+/* One query. rooms: 2 * room_bytes, for both of its aims. */
+static void query_walk(struct search_job *job, int64_t j, char *rooms, int64_t room_bytes) {
+    const struct graph *graph = &job->index->graph;
+    const struct points *exact = &graph->kinds[POINTS_ROWS];
+    struct vic_matrix query = *job->call->queries;
+    uint64_t keys[2 * GRAPH_BEAM_MAX];
+    struct aim aim, exact_aim;
     query.data = (char *)query.data + j * query.stride_bytes, query.rows = 1;
-    job->points->kind->aim(job->points, &query, room, &aim);
+    job->points->kind->aim(job->points, &query, rooms, &aim);
     struct walk walk = {.keys = keys, .beam = job->beam, .list = job->list, .parents = job->parents};
-    graph_walk(&index->graph, index->graph.entry_count, &aim, &walk);
-    for (int64_t i = 0; i < walk.count; i++) found[i] = walk_key_row(keys[i]);
-    struct vic_search_stats stats = {.size = sizeof stats};
-    struct search_call call = *job->call;
-    call.queries = &query, call.first += j, call.k = walk.count, call.path = 0, call.stats = &stats;
-    enum vic_status status = index->device->ops->score(index->resident, &call, found, scores);
-    if (status != VIC_OK) return status;
-    for (int64_t i = 0; i < walk.count; i++) keys[i] = key_make(scores[i], found[i], smaller_better);
-    hits_put(job, j, keys, walk.count);
+    graph_walk(graph, graph->entry_count, &aim, &walk);
+    exact->kind->aim(exact, &query, rooms + room_bytes, &exact_aim);
+    walk_score(job, j, &exact_aim, &walk);
     atomic_fetch_add(&job->hops, walk.hops);
     atomic_fetch_add(&job->distances, walk.distances);
     atomic_fetch_add(&job->scored, walk.count);
-    return VIC_OK;
 }
 
 enum { ROOM_NARROW = 1 << 13 };
 
 /* The larger room has a frame of its own, so that a narrow one does not touch it. */
-static __attribute__((noinline)) enum vic_status query_wide(struct search_job *job, int64_t j) {
-    _Alignas(64) char room[AIM_ROOM_MOST];
-    return query_walk(job, j, room);
+static __attribute__((noinline)) void query_wide(struct search_job *job, int64_t j) {
+    _Alignas(64) char rooms[2 * AIM_ROOM_MOST];
+    query_walk(job, j, rooms, AIM_ROOM_MOST);
 }
 
-static __attribute__((noinline)) enum vic_status query_narrow(struct search_job *job, int64_t j) {
-    _Alignas(64) char room[ROOM_NARROW];
-    return query_walk(job, j, room);
+static __attribute__((noinline)) void query_narrow(struct search_job *job, int64_t j) {
+    _Alignas(64) char rooms[2 * ROOM_NARROW];
+    query_walk(job, j, rooms, ROOM_NARROW);
 }
 
 static void search_part(void *argument, int worker, int64_t part) {
     struct search_job *job = argument;
-    bool wide = job->points->kind->room_bytes(job->points) > ROOM_NARROW;
-    (void)worker;
+    const struct points *points = job->points, *exact = &job->index->graph.kinds[POINTS_ROWS];
+    bool wide = points->kind->room_bytes(points) > ROOM_NARROW || exact->kind->room_bytes(exact) > ROOM_NARROW;
     int64_t nq = job->call->queries->rows, end = (part + 1) * job->run < nq ? (part + 1) * job->run : nq;
-    for (int64_t j = part * job->run; j < end; j++) {
-        enum vic_status status = wide ? query_wide(job, j) : query_narrow(job, j);
-        if (status == VIC_OK) continue;
-        (void)pthread_mutex_lock(&job->mutex);
-        if (j < job->failed) {
-            job->failed = j;
-            status_keep(&job->note, status);
-        }
-        (void)pthread_mutex_unlock(&job->mutex);
-        return;
-    }
+    (void)worker;
+    for (int64_t j = part * job->run; j < end; j++) wide ? query_wide(job, j) : query_narrow(job, j);
 }
 
 static enum vic_status exact_search(const struct vic_index *index, const struct search_call *call, const struct vic_hits *hits,
@@ -148,7 +137,10 @@ static enum vic_status graph_search(const struct vic_index *index, const struct 
     if (beam > GRAPH_BEAM_MAX) return exact_search(index, call, hits, VIC_FALLBACK_BEAM);
     const struct points *points = graph_points(&index->graph, call->codes);
     if (!points) return codes_refuse(&index->graph, call->codes);
-    struct thread_pool *pool = index->device->host_ops->pool(index->device->host_backend);
+    const struct vic_device *device = index->device;
+    enum vic_status status = device->host_ops->check(device->host_backend, &index->corpus.rows, call);
+    if (status != VIC_OK) return status;
+    struct thread_pool *pool = device->host_ops->pool(device->host_backend);
     struct search_job job = {.index = index,
                              .call = call,
                              .hits = hits,
@@ -156,13 +148,8 @@ static enum vic_status graph_search(const struct vic_index *index, const struct 
                              .beam = beam,
                              .list = points->kind->list(beam),
                              .parents = call->parents > 0 ? call->parents : 1,
-                             .run = nq >= 256 ? 8 : 1,
-                             .failed = INT64_MAX};
-    if (pthread_mutex_init(&job.mutex, NULL) != 0)
-        return status_fail(VIC_NO_MEMORY, "a search needs a lock and the system has no more");
+                             .run = nq >= 256 ? 8 : 1};
     int threads = thread_pool_run(pool, (nq + job.run - 1) / job.run, search_part, &job);
-    (void)pthread_mutex_destroy(&job.mutex);
-    if (job.failed != INT64_MAX) return status_raise(&job.note);
     struct vic_search_stats *stats = call->stats;
     stats->path = VIC_PATH_GRAPH, stats->threads = threads, stats->queries = nq;
     stats->hops = job.hops, stats->distances = job.distances, stats->rows_rescored = job.scored;

@@ -39,8 +39,8 @@ struct point_term {
 struct points {
     const struct point_kind *kind; /* NULL: the index does not have it */
     int64_t n, row_bytes;          /* row_bytes: what a look at a row reads */
-    const char *ahead;             /* asked for when a row is met, row i's at ahead + i * ahead_bytes; codes and rows */
-    int64_t ahead_bytes;           /* follow when the distances of a hop are taken together */
+    const char *ahead;             /* what points_ask asks for beside codes, row i's at ahead + i * ahead_bytes */
+    int64_t ahead_bytes;
     const struct rows *rows;
     /* Codes. */
     const uint8_t *codes;
@@ -63,6 +63,17 @@ struct aim {
     float factor, base, weight;
     struct row_aim row; /* rows */
 };
+
+/* Asks for what distances of rows[0..n) read; of long rows for the beginning, behind which the processor follows by itself.
+ * Inlined at all costs: GCC takes a function that does nothing but ask for one without effect and drops the call. */
+enum { ASK_BYTES = 2048 };
+static inline __attribute__((always_inline)) void points_ask(const struct points *points, const uint32_t *rows, int64_t n) {
+    int64_t code_bytes = points->stride_bytes < ASK_BYTES ? points->stride_bytes : ASK_BYTES;
+    for (int64_t i = 0; i < n; i++) {
+        __builtin_prefetch(points->ahead + rows[i] * points->ahead_bytes);
+        for (int64_t at = 0; at < code_bytes; at += 64) __builtin_prefetch(points->codes + rows[i] * points->stride_bytes + at);
+    }
+}
 
 /* Distances a hop takes together. */
 enum { WALK_BATCH = 512 };
@@ -88,11 +99,17 @@ struct point_kind {
 };
 extern const struct point_kind *const point_kinds[POINT_KINDS];
 extern const struct point_kind points_8, points_4, points_rows;
-enum { AIM_ROOM_MOST = 4 * DIM_MAX };
+enum { AIM_ROOM_MOST = 8 * DIM_MAX };
 
+/* The distance of a row, from the sum of its codes and its term. */
+static inline float aim_distance(const struct aim *aim, int32_t sum, float scale, float square) {
+    return (aim->factor * scale) * (float)(sum - aim->bias) + (aim->base + aim->weight * square);
+}
 /* From row `row` of codes of 8 bits: squared Euclidean distances, or with `inner` the negative inner products. codes:
  * stride_bytes of room. */
 struct aim aim_at_row(const struct points *points, uint32_t row, int8_t *codes);
+/* The same where the aim's bias is known. */
+struct aim aim_at_biased_row(const struct points *points, uint32_t row, int32_t bias, int8_t *codes);
 /* The `distances` of codes. */
 void points_distances(const struct points *points, const struct aim *aim, const uint32_t *rows, int64_t n, float *distances);
 /* For points of codes whose terms go: nothing will be measured from a row, and no metric asks for a length. */

@@ -42,6 +42,7 @@ struct builder {
     uint32_t *final;  /* the graph as it will be kept */
 };
 
+static int64_t parts_of(int64_t n, int64_t each) { return (n + each - 1) / each; }
 static int64_t slots_room(int64_t degree) { return degree + (3 * degree + 9) / 10; }
 /* A batch's edges are counted in 32 bits. */
 static int64_t batch_rows_most(int64_t n, int64_t degree) {
@@ -211,6 +212,7 @@ static void row_extend(struct builder *builder, uint32_t row, const uint64_t *ba
     float distances[2 * WALK_BATCH];
     uint64_t chosen[GRAPH_DEGREE_MAX];
     struct aim aim = aim_at_row(points, row, codes);
+    points_ask(points, slots, used);
     for (int64_t i = 0; i < used; i += WALK_BATCH)
         points_distances(points, &aim, slots + i, used - i < WALK_BATCH ? used - i : WALK_BATCH, distances + i);
     if (count > PRUNE_MOST) count = PRUNE_MOST;
@@ -231,8 +233,6 @@ static void extend_part(void *argument, int worker, int64_t part) {
         for (int64_t at = builder->starts[row], last = builder->starts[row + 1]; at < last; at += BACK_MOST)
             row_extend(builder, (uint32_t)row, builder->back + at, last - at < BACK_MOST ? last - at : BACK_MOST, keys);
 }
-
-static int64_t parts_of(int64_t n, int64_t each) { return (n + each - 1) / each; }
 
 static enum vic_status batches_place(struct builder *builder, const struct vic_progress *hook) {
     int64_t n = builder->graph.n;
@@ -265,6 +265,7 @@ static void keep_part(void *argument, int worker, int64_t part) {
         uint32_t *kept = builder->final + row * degree;
         int64_t used = slots_used(slots, room);
         struct aim aim = aim_at_row(&builder->graph.points, (uint32_t)row, codes);
+        points_ask(&builder->graph.points, slots, used);
         for (int64_t i = 0; i < used; i += WALK_BATCH)
             points_distances(&builder->graph.points, &aim, slots + i, used - i < WALK_BATCH ? used - i : WALK_BATCH,
                              distances + i);

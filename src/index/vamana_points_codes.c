@@ -11,17 +11,20 @@
 #include <math.h>
 #include <string.h>
 
+struct aim aim_at_biased_row(const struct points *points, uint32_t row, int32_t bias, int8_t *codes) {
+    const uint8_t *source = points->codes + (int64_t)row * points->stride_bytes;
+    float scale = points->terms[row].scale;
+    for (int64_t i = 0; i < points->stride_bytes; i++) codes[i] = (int8_t)(source[i] ^ 128);
+    struct aim aim = {.points = points, .codes = codes, .bias = bias, .factor = -scale};
+    if (!points->inner) aim.factor = -2 * scale, aim.base = points->terms[row].square, aim.weight = 1;
+    return aim;
+}
+
 struct aim aim_at_row(const struct points *points, uint32_t row, int8_t *codes) {
     const uint8_t *source = points->codes + (int64_t)row * points->stride_bytes;
     int32_t sum = 0;
-    for (int64_t i = 0; i < points->stride_bytes; i++) {
-        codes[i] = (int8_t)(source[i] ^ 128);
-        sum += codes[i];
-    }
-    float scale = points->terms[row].scale;
-    struct aim aim = {.points = points, .codes = codes, .bias = 128 * sum, .factor = -scale};
-    if (!points->inner) aim.factor = -2 * scale, aim.base = points->terms[row].square, aim.weight = 1;
-    return aim;
+    for (int64_t i = 0; i < points->stride_bytes; i++) sum += source[i] - 128;
+    return aim_at_biased_row(points, row, 128 * sum, codes);
 }
 
 /* To the nearest whole number, |value| <= 2^22, without a call: the sum's last bits are the number. */
@@ -84,7 +87,7 @@ void points_distances(const struct points *points, const struct aim *aim, const 
     }
     for (int64_t i = 0; i < n; i++) {
         struct point_term term = points->terms[rows[i]];
-        distances[i] = (aim->factor * term.scale) * (float)(sums[i] - aim->bias) + (aim->base + aim->weight * term.square);
+        distances[i] = aim_distance(aim, sums[i], term.scale, term.square);
     }
 }
 

@@ -15,8 +15,8 @@ static enum vic_status rows_open(struct vic_device *device, const struct rows *r
                               .ahead_bytes = rows->norms ? (int64_t)sizeof *rows->norms : row_bytes,
                               .rows = rows,
                               .ops = device->host_ops,
-                              .backend = device->host_backend};
-    if (room_bytes(points) <= AIM_ROOM_MOST) points->kind = &points_rows;
+                              .backend = device->host_backend,
+                              .kind = &points_rows};
     return VIC_OK;
 }
 

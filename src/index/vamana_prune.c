@@ -7,16 +7,24 @@
  * Inner products are no distances: a candidate is dropped when it is more like a chosen one than like the row, and the long
  * rows, which answer most questions, would drop nearly everything. So the slots that are left over go to the most alike of
  * those that were dropped. Measured on 20,000 rows of 64 with log-normal norms: recall@10 of 0.998 at beam 64, against 0.15
- * for the usual reduction to a distance by one more coordinate. */
+ * for the usual reduction to a distance by one more coordinate.
+ *
+ * Who was dropped or chosen leaves the arrays, which stay in order and close together: the distances of one chosen row from
+ * all that are left are then one call and one loop without a branch. */
 #include "index/vamana.h"
 
 #include <math.h>
+#include <string.h>
 
+/* Those still in the race, nearest first. */
 struct rivals {
-    uint32_t rows[PRUNE_MOST];
-    float distance[PRUNE_MOST], factor[PRUNE_MOST]; /* from the row; how much nearer a chosen one lies. Chosen: infinite */
-    bool spent[PRUNE_MOST];                         /* chosen, or under an inner product a copy of a chosen one */
     int64_t count;
+    uint32_t rows[PRUNE_MOST];
+    float distance[PRUNE_MOST], factor[PRUNE_MOST]; /* from the row; how much nearer a chosen one lies */
+    float scale[PRUNE_MOST], square[PRUNE_MOST];    /* their terms */
+    int32_t bias[PRUNE_MOST];                       /* of an aim at them */
+    uint64_t *dropped;                              /* keys, under an inner product; no copies of chosen ones */
+    int64_t dropped_count;
 };
 
 /* Sorted by distance and row, each row once, without the row itself. */
@@ -29,42 +37,96 @@ static void rivals_sort(struct rivals *rivals, uint32_t row, uint64_t *keys, int
         if (candidate == row || (i > 0 && keys[i] == keys[i - 1])) continue;
         rivals->rows[rivals->count] = candidate;
         rivals->distance[rivals->count] = score_from_order((uint32_t)(~keys[i] >> 32), false);
-        rivals->spent[rivals->count] = false;
         rivals->factor[rivals->count++] = 0;
     }
 }
 
-/* How much nearer a candidate lies to a chosen one (`apart`) than to the row. Inner products: how much more alike it is. */
-static float occlusion(bool inner, float distance, float apart) {
-    if (inner) return distance < 0 ? apart / distance : apart < distance ? INFINITY : 0;
-    return apart > 0 ? distance / apart : INFINITY;
+/* Terms and biases; brings the codes into the caches. */
+static void rivals_read(const struct points *points, struct rivals *rivals) {
+    int8_t ones[DIM_MAX];
+    memset(ones, 1, (size_t)points->stride_bytes);
+    points_ask(points, rivals->rows, rivals->count);
+    points->sums(points->codes, points->stride_bytes, rivals->rows, rivals->count, ones, rivals->bias);
+    for (int64_t i = 0; i < rivals->count; i++) {
+        struct point_term term = points->terms[rivals->rows[i]];
+        rivals->scale[i] = term.scale, rivals->square[i] = term.square;
+        rivals->bias[i] = 128 * (rivals->bias[i] - 128 * (int32_t)points->stride_bytes);
+    }
 }
 
-/* Whether two rows have the same codes: as alike as each is to itself. */
-static bool is_copy(const struct points *points, uint32_t row, uint32_t other, float apart) {
-    return -apart >= points->terms[row].square && -apart >= points->terms[other].square;
+static void rival_move(struct rivals *rivals, int64_t from, int64_t to) {
+    rivals->rows[to] = rivals->rows[from], rivals->bias[to] = rivals->bias[from];
+    rivals->distance[to] = rivals->distance[from], rivals->factor[to] = rivals->factor[from];
+    rivals->scale[to] = rivals->scale[from], rivals->square[to] = rivals->square[from];
 }
 
-/* `at` was chosen: what it does to those behind it that are still in the race. */
+/* How much nearer to a chosen row than to the row itself the rivals from `first` on lie: apart[i] is rival first + i's
+ * distance from it. Returns how many have reached a factor above alpha. */
+static int64_t factors_raise(struct rivals *rivals, int64_t first, const float *apart, int64_t count, float alpha) {
+    const float *distance = rivals->distance + first;
+    float *factors = rivals->factor + first;
+    int32_t out = 0;
+    for (int64_t i = 0; i < count; i++) {
+        float ratio = distance[i] / apart[i], factor = apart[i] > 0 ? ratio : INFINITY;
+        factors[i] = factor > factors[i] ? factor : factors[i];
+        out += factors[i] > alpha;
+    }
+    return out;
+}
+
+/* Inner products: how much more alike. A copy of the chosen row, whose own term is `square`, is dropped for good; two rows
+ * are copies when they are as alike as each is to itself. */
+static int64_t factors_raise_inner(struct rivals *rivals, int64_t first, const float *apart, int64_t count, float alpha,
+                                   float square) {
+    int64_t out = 0;
+    for (int64_t i = 0; i < count; i++) {
+        float distance = rivals->distance[first + i], *factor = &rivals->factor[first + i];
+        float raised = distance < 0 ? apart[i] / distance : apart[i] < distance ? INFINITY : 0;
+        bool copy = -apart[i] >= square && -apart[i] >= rivals->square[first + i];
+        if (raised > *factor) *factor = raised;
+        if (copy) *factor = INFINITY;
+        if (*factor <= alpha) continue;
+        out++;
+        if (!copy) rivals->dropped[rivals->dropped_count++] = walk_key(distance, rivals->rows[first + i]);
+    }
+    return out;
+}
+
+/* Rivals [first, count) without those beyond alpha. */
+static void rivals_close(struct rivals *rivals, int64_t first, float alpha) {
+    int64_t kept = first;
+    for (int64_t i = first; i < rivals->count; i++)
+        if (rivals->factor[i] <= alpha) rival_move(rivals, i, kept++);
+    rivals->count = kept;
+}
+
+/* Rival `at` was chosen: what it does to those behind it. It leaves the race itself. */
 static void rivals_occlude(const struct points *points, struct rivals *rivals, int64_t at, float alpha) {
     int8_t codes[DIM_MAX];
-    uint32_t rows[WALK_BATCH], places[WALK_BATCH];
-    float apart[WALK_BATCH];
-    struct aim aim = aim_at_row(points, rivals->rows[at], codes);
-    for (int64_t next = at + 1; next < rivals->count;) {
-        int64_t count = 0;
-        for (; next < rivals->count && count < WALK_BATCH; next++)
-            if (rivals->factor[next] <= alpha) places[count] = (uint32_t)next, rows[count++] = rivals->rows[next];
-        points_distances(points, &aim, rows, count, apart);
-        for (int64_t i = 0; i < count; i++) {
-            float factor = occlusion(points->inner, rivals->distance[places[i]], apart[i]);
-            if (points->inner && is_copy(points, rivals->rows[at], rows[i], apart[i])) {
-                factor = INFINITY;
-                rivals->spent[places[i]] = true;
-            }
-            if (factor > rivals->factor[places[i]]) rivals->factor[places[i]] = factor;
-        }
+    int32_t sums[WALK_BATCH];
+    float apart[WALK_BATCH], square = rivals->square[at];
+    struct aim aim = aim_at_biased_row(points, rivals->rows[at], rivals->bias[at], codes);
+    int64_t out = 1;
+    rivals->factor[at] = INFINITY;
+    for (int64_t next = at + 1, count; next < rivals->count; next += count) {
+        const float *scales = rivals->scale + next, *squares = rivals->square + next;
+        count = rivals->count - next < WALK_BATCH ? rivals->count - next : WALK_BATCH;
+        points->sums(points->codes, points->stride_bytes, rivals->rows + next, count, aim.codes, sums);
+        for (int64_t i = 0; i < count; i++) apart[i] = aim_distance(&aim, sums[i], scales[i], squares[i]);
+        out += points->inner ? factors_raise_inner(rivals, next, apart, count, alpha, square)
+                             : factors_raise(rivals, next, apart, count, alpha);
     }
+    rivals_close(rivals, at, alpha);
+}
+
+/* The most alike of those that were dropped. */
+static int64_t slots_fill(struct rivals *rivals, int64_t degree, uint64_t *chosen, int64_t taken) {
+    uint64_t *keys = rivals->dropped;
+    int64_t count = rivals->dropped_count;
+    for (int64_t i = 0; i < count; i++) keys[i] = ~keys[i];
+    keys_sort(keys, count, NULL);
+    for (int64_t i = 0; i < count && taken < degree; i++) chosen[taken++] = ~keys[i];
+    return taken;
 }
 
 int64_t points_prune(const struct points *points, uint32_t row, uint64_t *candidates, int64_t count, int64_t degree,
@@ -72,17 +134,18 @@ int64_t points_prune(const struct points *points, uint32_t row, uint64_t *candid
     struct rivals rivals;
     int64_t taken = 0;
     rivals_sort(&rivals, row, candidates, count);
+    rivals_read(points, &rivals);
+    rivals.dropped = candidates, rivals.dropped_count = 0;
     for (float most = 1;; most = most * 1.2f < alpha ? most * 1.2f : alpha) {
-        for (int64_t i = 0; i < rivals.count && taken < degree; i++) {
-            if (rivals.factor[i] > most) continue;
+        for (int64_t i = 0; i < rivals.count && taken < degree;) {
+            if (rivals.factor[i] > most) {
+                i++;
+                continue;
+            }
             chosen[taken++] = walk_key(rivals.distance[i], rivals.rows[i]);
-            rivals.factor[i] = INFINITY;
-            rivals.spent[i] = true;
-            if (taken < degree) rivals_occlude(points, &rivals, i, alpha);
+            rivals_occlude(points, &rivals, i, alpha);
         }
         if (taken == degree || most >= alpha) break;
     }
-    for (int64_t i = 0; points->inner && i < rivals.count && taken < degree; i++)
-        if (!rivals.spent[i]) chosen[taken++] = walk_key(rivals.distance[i], rivals.rows[i]);
-    return taken;
+    return points->inner ? slots_fill(&rivals, degree, chosen, taken) : taken;
 }

@@ -80,6 +80,7 @@ const struct backend_ops cpu_backend = {
     .search = cpu_search,
     .within = cpu_within,
     .score = cpu_score,
+    .check = queries_check,
     .sums = cpu_sums,
     .aim = cpu_aim,
     .columns = cpu_columns,

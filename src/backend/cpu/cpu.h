@@ -112,7 +112,7 @@ static inline bool queries_exact(const struct rows *rows, const struct vic_matri
     return dtype_is_integer(rows->dtype) && queries->dtype == rows->dtype;
 }
 /* All queries of a call: type fits, every element finite. */
-enum vic_status queries_check(struct resident *resident, const struct search_call *call);
+enum vic_status queries_check(struct backend *backend, const struct rows *rows, const struct search_call *call);
 /* Query j into `target` (dim elements); returns its norm for cosine, else 0. */
 float query_prepare(const struct kernels *kernels, const struct rows *rows, const struct vic_matrix *queries, int64_t j,
                     void *target);

@@ -30,15 +30,14 @@ static void check_part(void *argument, int worker, int64_t part) {
     }
 }
 
-enum vic_status queries_check(struct resident *resident, const struct search_call *call) {
+enum vic_status queries_check(struct backend *backend, const struct rows *rows, const struct search_call *call) {
     const struct vic_matrix *queries = call->queries;
-    const struct rows *rows = &resident->rows;
     if (queries->dtype != VIC_F32 && queries->dtype != rows->dtype)
         return status_fail(VIC_TYPE, "expected queries of type f32 or of the index's type %s, found %s",
                            vic_dtype_name(rows->dtype), vic_dtype_name(queries->dtype));
     if (dtype_is_integer(queries->dtype)) return VIC_OK;
-    struct check_job job = {&resident->backend->kernels, queries, INT64_MAX};
-    (void)thread_pool_run(resident->backend->pool, (queries->rows + CHECK_ROWS - 1) / CHECK_ROWS, check_part, &job);
+    struct check_job job = {&backend->kernels, queries, INT64_MAX};
+    (void)thread_pool_run(backend->pool, (queries->rows + CHECK_ROWS - 1) / CHECK_ROWS, check_part, &job);
     int64_t row = atomic_load(&job.first_bad);
     if (row == INT64_MAX) return VIC_OK;
     int64_t column = job.kernels->first_not_finite[queries->dtype](matrix_row(queries, row), queries->dim);

@@ -240,7 +240,7 @@ static void coded_search(struct resident *resident, struct workspace *workspace,
 }
 
 enum vic_status cpu_search(struct resident *resident, const struct search_call *call, const struct vic_hits *hits) {
-    enum vic_status status = queries_check(resident, call);
+    enum vic_status status = queries_check(resident->backend, &resident->rows, call);
     if (status != VIC_OK) return status;
     call->stats->queries = call->queries->rows;
     struct workspace *workspace = workspace_claim(resident);

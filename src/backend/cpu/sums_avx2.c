@@ -40,11 +40,7 @@ static inline int32_t sum4_of(const uint8_t *row, int64_t stride_bytes, const in
 static inline __attribute__((always_inline)) void sums_each(int32_t (*sum_of)(const uint8_t *, int64_t, const int8_t *),
                                                             const uint8_t *codes, int64_t stride_bytes, const uint32_t *rows,
                                                             int64_t n, const int8_t *query, int32_t *sums) {
-    for (int64_t i = 0; i < n && i < SUMS_AHEAD; i++) sums_prefetch(codes, stride_bytes, rows[i]);
-    for (int64_t i = 0; i < n; i++) {
-        if (i + SUMS_AHEAD < n) sums_prefetch(codes, stride_bytes, rows[i + SUMS_AHEAD]);
-        sums[i] = sum_of(codes + (int64_t)rows[i] * stride_bytes, stride_bytes, query);
-    }
+    for (int64_t i = 0; i < n; i++) sums[i] = sum_of(codes + (int64_t)rows[i] * stride_bytes, stride_bytes, query);
 }
 
 void sums8_avx2(const uint8_t *codes, int64_t stride_bytes, const uint32_t *rows, int64_t n, const int8_t *query,

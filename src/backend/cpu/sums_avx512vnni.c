@@ -29,13 +29,10 @@ static inline __attribute__((always_inline)) __m512i line_add(bool wide, __m512i
 static inline __attribute__((always_inline)) void sums_four(bool wide, const uint8_t *codes, int64_t stride_bytes,
                                                             const uint32_t *rows, int64_t n, const int8_t *query,
                                                             int32_t *sums) {
-    for (int64_t i = 0; i < n && i < ROWS + SUMS_AHEAD; i++) sums_prefetch(codes, stride_bytes, rows[i]);
     for (int64_t i = 0; i < n; i += ROWS) {
         const uint8_t *at[ROWS]; /* behind the last row: that one again */
         __m512i lines[ROWS];
         for (int r = 0; r < ROWS; r++) {
-            int64_t ahead = i + r + ROWS + SUMS_AHEAD;
-            if (ahead < n) sums_prefetch(codes, stride_bytes, rows[ahead]);
             at[r] = codes + (int64_t)rows[i + r < n ? i + r : n - 1] * stride_bytes;
             lines[r] = _mm512_setzero_si512();
         }

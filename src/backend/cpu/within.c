@@ -152,7 +152,7 @@ static void within_write(const struct rows *rows, const struct vic_ranges *range
 
 enum vic_status cpu_within(struct resident *resident, const struct search_call *call, float score,
                            const struct vic_ranges *ranges) {
-    enum vic_status status = queries_check(resident, call);
+    enum vic_status status = queries_check(resident->backend, &resident->rows, call);
     if (status != VIC_OK) return status;
     int64_t nq = call->queries->rows;
     struct workspace *workspace = workspace_claim(resident);
@@ -207,7 +207,7 @@ static void score_part(void *argument, int worker, int64_t part) {
 }
 
 enum vic_status cpu_score(struct resident *resident, const struct search_call *call, const uint32_t *rows, float *scores) {
-    enum vic_status status = queries_check(resident, call);
+    enum vic_status status = queries_check(resident->backend, &resident->rows, call);
     if (status != VIC_OK) return status;
     struct workspace *workspace = workspace_claim(resident);
     struct score_job job = {.scan = scan_start(resident, workspace, call), .rows = rows, .scores = scores, .count = call->k};
