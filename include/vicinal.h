@@ -568,8 +568,8 @@ struct vic_ranges {
 };
 
 /* Every row whose score is at least `score` (dot, cosine) or at most `score` (l2), equality included. options as for a
- * search; where the index has planes they are read first, as there. VIC_CAPACITY: there are more than capacity; offsets are then right and ids and scores hold nothing, so the
- * caller may size the arrays by offsets[nq] and ask again. */
+ * search; where the index has planes they are read first, as there. VIC_CAPACITY: there are more than capacity; offsets
+ * are then right and ids and scores hold nothing, so the caller may size the arrays by offsets[nq] and ask again. */
 VIC_API enum vic_status vic_index_within(const struct vic_index *index, const struct vic_matrix *queries, float score,
                                          const struct vic_search_options *options, const struct vic_ranges *ranges);
 

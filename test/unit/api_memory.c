@@ -179,6 +179,26 @@ static void a_plan_takes_nothing_and_grows_with_what_is_asked(void **state) {
     vic_device_free(device);
 }
 
+/* Eight bits a dimension and all that searches on them need: 1.28 times the rows of 384 float32, whatever the processor. */
+static void planes_take_little_more_than_their_codes(void **state) {
+    (void)state;
+    for (int threads = 1; threads <= 64; threads *= 4)
+        for (int metric = VIC_DOT; metric <= VIC_L2; metric++) {
+            struct vic_device *device = device_of(threads);
+            struct vic_build_options options = {
+                .size = sizeof options, .metric = (enum vic_metric)metric, .planes = VIC_PLANES_8};
+            struct vic_plan plan = {.size = sizeof plan};
+            must(vic_index_plan(device, 117659, 384, &options, &plan));
+            test_says("%d threads: %llu bytes for %llu of rows", threads, (unsigned long long)plan.host_bytes,
+                      (unsigned long long)plan.row_bytes);
+            if (threads <= 4) assert_true(plan.host_bytes <= plan.row_bytes / 100 * 128 + (16 << 20));
+            must(vic_index_plan(device, 10000000, 384, &options, &plan));
+            assert_true(plan.host_bytes <= plan.row_bytes / 100 * 128 + (16 << 20));
+            vic_device_free(device);
+        }
+    test_done();
+}
+
 static void a_budget_too_small_for_the_device_itself_opens_nothing(void **state) {
     (void)state;
     for (uint64_t budget = 1; budget < 100000; budget = budget * 3 + 1) {
@@ -378,6 +398,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_budget_of_the_plan_is_enough_and_one_byte_less_is_not, test_tell),
         cmocka_unit_test(planes_nobody_asked_for_are_left_out_where_there_is_no_room),
         cmocka_unit_test(a_plan_takes_nothing_and_grows_with_what_is_asked),
+        cmocka_unit_test_teardown(planes_take_little_more_than_their_codes, test_tell),
         cmocka_unit_test(a_budget_too_small_for_the_device_itself_opens_nothing),
         cmocka_unit_test(a_small_budget_does_not_limit_the_callers_arrays),
         cmocka_unit_test(hooks_serve_everything_and_get_everything_back),

@@ -25,6 +25,7 @@ static const int64_t part_bytes = 256 << 10; /* codes a part: stays in the secon
 
 struct certified {
     struct scan scan;
+    struct survey *survey;
     const struct plane *plane;
     enum plane_kind kind;
     struct plane_query query;
@@ -49,7 +50,7 @@ static void pass_part(void *argument, int worker, int64_t part) {
     const struct rows *rows = &job->scan.resident->rows;
     int64_t first = part * job->part_step * job->part_rows;
     int64_t n = rows->n - first < job->part_rows ? rows->n - first : job->part_rows;
-    float *upper = job->scan.workspace->upper + first;
+    float *upper = job->survey->upper + first;
     bool known = part % PILOT_STEP == 0 && first < job->pilot_rows;
     if (!known)
         job->scan.resident->backend->kernels.planes->scan[job->kind](job->plane, rows->plane_norms, first, n, rows->dim,
@@ -63,16 +64,15 @@ static void collect_part(void *argument, int worker, int64_t part) {
     struct scratch *scratch = scan_scratch(&job->scan, worker);
     int64_t rows = job->scan.resident->rows.n, room = job->scan.resident->layout.candidates_count;
     int64_t first = part * job->collect_rows, n = rows - first < job->collect_rows ? rows - first : job->collect_rows;
-    int64_t found = job->scan.resident->backend->kernels.above(job->scan.workspace->upper + first, n, false, job->least,
-                                                               scratch->positions);
+    int64_t found =
+        job->scan.resident->backend->kernels.above(job->survey->upper + first, n, false, job->least, scratch->positions);
     int64_t kept = 0;
     for (int64_t i = 0; i < found; i++)
         if (filter_passes(job->scan.filter, first + scratch->positions[i]))
             scratch->positions[kept++] = (uint32_t)first + scratch->positions[i];
     if (kept == 0) return;
     int64_t at = atomic_fetch_add(&job->count, kept);
-    if (at + kept <= room)
-        memcpy(job->scan.workspace->candidates + at, scratch->positions, (size_t)kept * sizeof *scratch->positions);
+    if (at + kept <= room) memcpy(job->survey->candidates + at, scratch->positions, (size_t)kept * sizeof *scratch->positions);
 }
 
 static void rescore_part(void *argument, int worker, int64_t part) {
@@ -80,7 +80,7 @@ static void rescore_part(void *argument, int worker, int64_t part) {
     const struct rows *rows = &job->scan.resident->rows;
     struct scratch *scratch = scan_scratch(&job->scan, worker);
     struct topk *top = worker_top(job, worker);
-    const uint32_t *wanted = job->scan.workspace->candidates;
+    const uint32_t *wanted = job->survey->candidates;
     int64_t end = (part + 1) * RESCORE_PART < job->rescore ? (part + 1) * RESCORE_PART : job->rescore;
     for (int64_t i = part * RESCORE_PART; i < end; i++) {
         if (i + ROWS_AHEAD < end) row_prefetch(rows, wanted[i + ROWS_AHEAD]);
@@ -104,8 +104,8 @@ static bool threshold_find(struct certified *job, bool last) {
     uint64_t *keys = workspace->keys;
     if (count > job->seeds) keys_select(keys, count, job->seeds), count = job->seeds;
     for (int64_t i = 0; i < count; i++) {
-        workspace->candidates[i] = key_row(keys[i]);
-        if (last) workspace->upper[key_row(keys[i])] = upper_scored;
+        job->survey->candidates[i] = key_row(keys[i]);
+        if (last) job->survey->upper[key_row(keys[i])] = upper_scored;
     }
     tops_start(job, job->keep);
     (void)rescore(job, count);
@@ -133,8 +133,8 @@ static int pass(struct certified *job, int64_t step, int64_t *rows_passed) {
 /* Rows of a pilot's part that the bound cannot rule out. */
 static int64_t left_count(const struct certified *job, int64_t first) {
     uint32_t *positions = job->scan.workspace->own.positions;
-    int64_t left = 0, found = job->scan.resident->backend->kernels.above(job->scan.workspace->upper + first, job->part_rows,
-                                                                         false, job->least, positions);
+    int64_t left = 0, found = job->scan.resident->backend->kernels.above(job->survey->upper + first, job->part_rows, false,
+                                                                         job->least, positions);
     if (!job->scan.filter) return found;
     for (int64_t i = 0; i < found; i++) left += filter_passes(job->scan.filter, first + positions[i]);
     return left;
@@ -206,34 +206,45 @@ static enum vic_fallback certified_start(struct certified *job, struct resident 
     return VIC_FALLBACK_NONE;
 }
 
-enum vic_fallback certified_search(struct resident *resident, struct workspace *workspace, const struct search_call *call,
-                                   int64_t j, const struct vic_hits *hits) {
-    struct certified job = {0};
+/* The steps, in turn; what is left at the end is in the workers' buffers. */
+static enum vic_fallback survey_run(struct certified *job, const struct search_call *call) {
+    struct resident *resident = job->scan.resident;
     const struct rows *rows = &resident->rows;
-    struct thread_pool *pool = resident->backend->pool;
     struct vic_search_stats *stats = call->stats;
-    enum vic_fallback why = certified_start(&job, resident, workspace, call, j);
-    if (why != VIC_FALLBACK_NONE) return why;
     int64_t row_bytes = rows->dim * (int64_t)vic_dtype_bytes(rows->dtype), passed = 0;
-    atomic_int *doubt = doubt_of(resident, job.kind, call->k);
-    bool dear = job.plane->stride_bytes * PILOT_ALWAYS > row_bytes;
-    if ((dear || atomic_load(doubt) > 0) && !pilot(&job, stats, call->left_most[job.kind])) return VIC_FALLBACK_SURVIVORS;
-    int threads = pass(&job, 1, &passed);
+    double left_most = call->left_most[job->kind];
+    atomic_int *doubt = doubt_of(resident, job->kind, call->k);
+    bool dear = job->plane->stride_bytes * PILOT_ALWAYS > row_bytes;
+    if ((dear || atomic_load(doubt) > 0) && !pilot(job, stats, left_most)) return VIC_FALLBACK_SURVIVORS;
+    int threads = pass(job, 1, &passed);
     if (threads > stats->threads) stats->threads = threads;
-    stats->rows_coded[job.kind] += passed;
-    stats->bytes_read += passed * (job.plane->stride_bytes + 8);
-    bool few = threshold_find(&job, true);
-    if (few) (void)thread_pool_run(pool, (rows->n + job.collect_rows - 1) / job.collect_rows, collect_part, &job);
-    int64_t count = atomic_load(&job.count);
-    if (!few || count > resident->layout.candidates_count || (double)count > call->left_most[job.kind] * (double)rows->n) {
+    stats->rows_coded[job->kind] += passed;
+    stats->bytes_read += passed * (job->plane->stride_bytes + 8);
+    bool enough = threshold_find(job, true);
+    int64_t parts = (rows->n + job->collect_rows - 1) / job->collect_rows;
+    if (enough) (void)thread_pool_run(resident->backend->pool, parts, collect_part, job);
+    int64_t count = atomic_load(&job->count);
+    if (!enough || count > resident->layout.candidates_count || (double)count > left_most * (double)rows->n) {
         atomic_store(doubt, DOUBT);
         return VIC_FALLBACK_SURVIVORS;
     }
     if (atomic_load(doubt) > 0) atomic_fetch_sub(doubt, 1);
-    (void)rescore(&job, count);
-    stats->rows_rescored += count + job.seeds;
-    stats->bytes_read += (count + job.seeds) * row_bytes;
-    count = tops_gather(workspace->tops, resident->layout.threads);
-    keys_write(rows, hits, j, call->k, job.keep, workspace->keys, count);
+    (void)rescore(job, count);
+    stats->rows_rescored += count + job->seeds;
+    stats->bytes_read += (count + job->seeds) * row_bytes;
+    return VIC_FALLBACK_NONE;
+}
+
+enum vic_fallback certified_search(struct resident *resident, struct workspace *workspace, const struct search_call *call,
+                                   int64_t j, const struct vic_hits *hits) {
+    struct certified job = {0};
+    enum vic_fallback why = certified_start(&job, resident, workspace, call, j);
+    if (why != VIC_FALLBACK_NONE) return why;
+    job.survey = survey_claim(resident);
+    why = survey_run(&job, call);
+    survey_release(resident, job.survey);
+    if (why != VIC_FALLBACK_NONE) return why;
+    int64_t count = tops_gather(workspace->tops, resident->layout.threads);
+    keys_write(&resident->rows, hits, j, call->k, job.keep, workspace->keys, count);
     return VIC_FALLBACK_NONE;
 }

@@ -21,7 +21,7 @@ struct backend {
     char kernels_name[64];
 };
 
-enum { QUERIES_MAX = 256, WORKSPACES_MAX = 8, K_RANGES = 16 };
+enum { QUERIES_MAX = 256, WORKSPACES_MAX = 8, SURVEYS_MAX = 4, K_RANGES = 16 };
 
 /* One thread's own memory. */
 struct scratch {
@@ -41,8 +41,6 @@ struct workspace {
     uint64_t *keys; /* keys_count of them */
     struct topk *tops;
     /* With planes only. */
-    float *upper;         /* one a row */
-    uint32_t *candidates; /* candidates_count rows */
     int8_t *query_codes;
     struct plane_query *plane_queries; /* of a batch: one a query, the codes packed for tiles, and the largest threshold */
     void *packed_query_codes;          /* that a worker has found for a query, as an order */
@@ -50,9 +48,17 @@ struct workspace {
     struct scratch own;
 };
 
+/* What a pass over all codes leaves. Several bytes a row, so there are fewer of them than workspaces: as many as threads, and
+ * four keep the memory busy whatever the number of callers. */
+struct survey {
+    atomic_flag claimed;
+    float *upper;         /* one a row */
+    uint32_t *candidates; /* candidates_count rows */
+};
+
 /* Sizes that follow from shape and thread count alone; the plan and the allocation read the same numbers. */
 struct layout {
-    int threads, workspaces;
+    int threads, workspaces, surveys;
     int64_t chunk_rows;    /* rows a part of a scan */
     int64_t queries_count; /* queries a block */
     int64_t keys_count;    /* keys of a workspace */
@@ -73,7 +79,8 @@ struct resident {
     void *memory;
     struct workspace *workspaces;
     struct scratch *workers; /* layout.threads - 1 */
-    uint64_t *select_keys;   /* rows.n: one search at a time */
+    struct survey surveys[SURVEYS_MAX];
+    uint64_t *select_keys; /* rows.n: one search at a time */
     atomic_flag select_claimed;
     /* By plane and size of k: searches that first try a part of the plane, the first one and some after each that it did not
      * decide. */
@@ -93,6 +100,9 @@ void cpu_detach(struct resident *resident);
 /* Waits for a free one. */
 struct workspace *workspace_claim(struct resident *resident);
 void workspace_release(struct resident *resident, struct workspace *workspace);
+/* The same for a survey; by a search that has a workspace. */
+struct survey *survey_claim(struct resident *resident);
+void survey_release(struct resident *resident, struct survey *survey);
 void select_claim(struct resident *resident);
 void select_release(struct resident *resident);
 

@@ -1,7 +1,8 @@
 /* Sizes, allocation and claiming of search workspaces.
  *
  * Everything lies in one block, cut by a running offset, so a plan is the block's size and an allocation can fail in one
- * place only. About 12 MiB whatever the corpus, plus 8 bytes a row for selection by large k. */
+ * place only. About 12 MiB whatever the corpus, plus 8 bytes a row for selection by large k, and with planes six bytes a row
+ * for each of two to four surveys. */
 #include "backend/cpu/cpu.h"
 
 #include <sched.h>
@@ -56,18 +57,22 @@ static void layout_planes(const struct backend *backend, const struct rows *shap
     for (int kind = 0; kind < PLANE_COUNT; kind++) coded = coded || shape->planes[kind].stride_bytes > 0;
     if (!coded) return;
     layout->candidates_count = shape->n / 5 * 2 + 64;
+    layout->surveys = (int)clamp(layout->threads, 2, SURVEYS_MAX);
     layout_plane_tiles(backend, shape->dim, layout);
     uint64_t one_query = (uint64_t)(2 * plane_query_elements(shape->dim));
     if (one_query > layout->query_codes_bytes) layout->query_codes_bytes = one_query;
 }
 
-static uint64_t planes_workspace_bytes(const struct rows *shape, const struct layout *layout) {
+static uint64_t planes_workspace_bytes(const struct layout *layout) {
     if (layout->candidates_count == 0) return 0;
     uint64_t queries = (uint64_t)layout->queries_count;
-    return round_up((uint64_t)shape->n * sizeof(float), 64) +
-           round_up((uint64_t)layout->candidates_count * sizeof(uint32_t), 64) + layout->query_codes_bytes +
-           layout->packed_query_codes_bytes + round_up(queries * sizeof(struct plane_query), 64) +
+    return layout->query_codes_bytes + layout->packed_query_codes_bytes + round_up(queries * sizeof(struct plane_query), 64) +
            round_up(queries * sizeof(uint32_t), 64);
+}
+
+static uint64_t surveys_bytes(const struct rows *shape, const struct layout *layout) {
+    return (uint64_t)layout->surveys * (round_up((uint64_t)shape->n * sizeof(float), 64) +
+                                        round_up((uint64_t)layout->candidates_count * sizeof(uint32_t), 64));
 }
 
 struct layout layout_plan(const struct backend *backend, const struct rows *shape) {
@@ -89,12 +94,12 @@ struct layout layout_plan(const struct backend *backend, const struct rows *shap
     layout.workspace_bytes = layout.queries_bytes + layout.packed_queries_bytes +
                              round_up((uint64_t)layout.queries_count * 4, 64) + (uint64_t)layout.keys_count * 8 +
                              round_up((uint64_t)layout.tops_count * sizeof(struct topk), 64) + layout.scratch_bytes +
-                             planes_workspace_bytes(shape, &layout);
+                             planes_workspace_bytes(&layout);
     layout.select_bytes = round_up((uint64_t)shape->n * 8, 64);
     layout.total_bytes =
         round_up(sizeof(struct resident), 64) + round_up((uint64_t)layout.workspaces * sizeof(struct workspace), 64) +
         round_up((uint64_t)layout.threads * sizeof(struct scratch), 64) + (uint64_t)layout.workspaces * layout.workspace_bytes +
-        (uint64_t)(layout.threads - 1) * layout.scratch_bytes + layout.select_bytes;
+        (uint64_t)(layout.threads - 1) * layout.scratch_bytes + layout.select_bytes + surveys_bytes(shape, &layout);
     return layout;
 }
 
@@ -146,8 +151,6 @@ enum vic_status cpu_attach(struct backend *backend, const struct rows *rows, str
         workspace->tops = take(&at, (uint64_t)layout.tops_count * sizeof *workspace->tops);
         workspace->own = take_scratch(&at, &layout);
         if (layout.candidates_count == 0) continue;
-        workspace->upper = take(&at, (uint64_t)rows->n * sizeof *workspace->upper);
-        workspace->candidates = take(&at, (uint64_t)layout.candidates_count * sizeof *workspace->candidates);
         workspace->query_codes = take(&at, layout.query_codes_bytes);
         workspace->packed_query_codes = take(&at, layout.packed_query_codes_bytes);
         workspace->plane_queries = take(&at, (uint64_t)layout.queries_count * sizeof *workspace->plane_queries);
@@ -155,6 +158,11 @@ enum vic_status cpu_attach(struct backend *backend, const struct rows *rows, str
     }
     for (int i = 0; i + 1 < layout.threads; i++) made->workers[i] = take_scratch(&at, &layout);
     made->select_keys = take(&at, layout.select_bytes);
+    for (int i = 0; i < layout.surveys; i++) {
+        made->surveys[i] = (struct survey){.claimed = ATOMIC_FLAG_INIT};
+        made->surveys[i].upper = take(&at, (uint64_t)rows->n * sizeof(float));
+        made->surveys[i].candidates = take(&at, (uint64_t)layout.candidates_count * sizeof(uint32_t));
+    }
     (void)pthread_mutex_init(&made->mutex, NULL);
     (void)pthread_cond_init(&made->freed, NULL);
     *resident = made;
@@ -171,6 +179,7 @@ static void forked_reset(struct resident *resident) {
         return;
     }
     for (int i = 0; i < resident->layout.workspaces; i++) atomic_flag_clear(&resident->workspaces[i].claimed);
+    for (int i = 0; i < resident->layout.surveys; i++) atomic_flag_clear(&resident->surveys[i].claimed);
     atomic_flag_clear(&resident->select_claimed);
     (void)pthread_mutex_init(&resident->mutex, NULL);
     (void)pthread_cond_init(&resident->freed, NULL);
@@ -210,6 +219,23 @@ static void claim_clear(struct resident *resident, atomic_flag *claimed) {
 }
 
 void workspace_release(struct resident *resident, struct workspace *workspace) { claim_clear(resident, &workspace->claimed); }
+
+static struct survey *survey_try(struct resident *resident) {
+    for (int i = 0; i < resident->layout.surveys; i++)
+        if (!atomic_flag_test_and_set(&resident->surveys[i].claimed)) return &resident->surveys[i];
+    return NULL;
+}
+
+struct survey *survey_claim(struct resident *resident) {
+    struct survey *survey = survey_try(resident);
+    if (survey) return survey;
+    (void)pthread_mutex_lock(&resident->mutex);
+    while (!(survey = survey_try(resident))) (void)pthread_cond_wait(&resident->freed, &resident->mutex);
+    (void)pthread_mutex_unlock(&resident->mutex);
+    return survey;
+}
+
+void survey_release(struct resident *resident, struct survey *survey) { claim_clear(resident, &survey->claimed); }
 
 void select_claim(struct resident *resident) {
     (void)pthread_mutex_lock(&resident->mutex);
