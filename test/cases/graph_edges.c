@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -344,6 +346,82 @@ static void TIE_04_the_answer_does_not_depend_on_the_batch(void **state) {
     free(scores), free(ids), free(batch), free(queries), free(values);
 }
 
+static void CON_06_a_child_after_fork_gets_the_same_bytes(void **state) {
+    (void)state;
+    enum { N = 2000, DIM = 12, NQ = 300, K = 5 };
+    float *rows = copies_random(6, N, DIM, N);
+    struct data data = {rows, N, DIM, VIC_F32, VIC_COSINE, NULL};
+    struct vic_device *own = device_of(3);
+    struct vic_index *index = graph_of(own, &data, 12, 24);
+    int64_t right[NQ * K], ids[NQ * K];
+    float scores[NQ * K];
+    graph_ask(index, &data, rows, NQ, K, 20, 2, right, scores);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    graph_ask(index, &data, rows, NQ, K, 20, 2, ids, scores);
+    bool same = memcmp(ids, right, sizeof ids) == 0;
+    if (child == 0) _exit(!same);
+    int how = 1;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(same && how == 0);
+    vic_index_free(index);
+    vic_device_free(own);
+    free(rows);
+}
+
+/* Half as much again as the rows, and the graph: room for codes and what a build needs, none for the rows twice. */
+static void MEM_02_a_build_keeps_no_second_copy_of_the_rows(void **state) {
+    (void)state;
+    enum { N = 16000, DIM = 1280, DEGREE = 16 };
+    float *values = values_random(2, (int64_t)N * DIM);
+    const struct vic_matrix rows = matrix_of(values, N, DIM, VIC_F32);
+    const uint64_t row_bytes = (uint64_t)N * DIM * sizeof *values, graph_bytes = (uint64_t)N * DEGREE * sizeof(uint32_t);
+    const struct vic_device_options wish = {
+        .size = sizeof wish, .name = "cpu", .threads = 2, .host_bytes = row_bytes + row_bytes / 2 + graph_bytes};
+    for (enum vic_metric metric = VIC_DOT; metric <= VIC_COSINE; metric++) {
+        const struct vic_graph_options graph = {.size = sizeof graph, .degree = DEGREE, .beam = 16};
+        const struct vic_build_options options = {.size = sizeof options, .metric = metric, .graph = &graph};
+        struct vic_device *small = NULL;
+        struct vic_index *index = NULL;
+        struct vic_device_info info = {.size = sizeof info};
+        must(vic_device_open(&wish, &small));
+        must(vic_index_build(small, &rows, &options, &index));
+        must(vic_device_info(small, &info));
+        assert_true(info.host_peak <= wish.host_bytes);
+        vic_index_free(index);
+        vic_device_free(small);
+    }
+    free(values);
+}
+
+/* Refused before anything is taken, with both numbers; a file that was there stays. */
+static void MEM_01_half_the_memory_of_a_graph_is_refused_with_both_numbers(void **state) {
+    (void)state;
+    enum { N = 20000, DIM = 16 };
+    float *values = values_random(1, N * DIM);
+    const struct vic_matrix rows = matrix_of(values, N, DIM, VIC_F32);
+    const struct vic_graph_options graph = {.size = sizeof graph};
+    const struct vic_build_options options = {.size = sizeof options, .graph = &graph, .path = scratch_path("half")};
+    struct vic_plan plan = {.size = sizeof plan};
+    struct vic_device_options wish = {.size = sizeof wish, .name = "cpu"};
+    must(vic_index_plan(device, N, DIM, &options, &plan));
+    wish.host_bytes = plan.host_bytes / 2;
+    struct vic_device *small = NULL;
+    struct vic_index *index = NULL;
+    struct vic_device_info before = {.size = sizeof before}, after = {.size = sizeof after};
+    char numbers[2][32];
+    (void)snprintf(numbers[0], sizeof numbers[0], "%llu", (unsigned long long)plan.host_bytes);
+    (void)snprintf(numbers[1], sizeof numbers[1], "%llu", (unsigned long long)wish.host_bytes);
+    must(vic_device_open(&wish, &small));
+    must(vic_device_info(small, &before));
+    assert_int_equal(vic_index_build(small, &rows, &options, &index), VIC_BUDGET);
+    if (!says(numbers[0]) || !says(numbers[1])) fail_msg("found \"%s\", expected %s", vic_last_error(), numbers[0]);
+    must(vic_device_info(small, &after));
+    assert_true(after.host_peak == before.host_peak && !index && !scratch_has("half"));
+    vic_device_free(small);
+    free(values);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(EMP_01_no_rows_are_an_index_that_answers_nothing),
@@ -360,6 +438,9 @@ int main(void) {
         cmocka_unit_test(FIL_01_one_allowed_row_is_the_only_hit),
         cmocka_unit_test(GRB_12_rows_behind_a_thousand_that_are_left_out),
         cmocka_unit_test(FIL_06_ten_survivors_far_from_the_query),
+        cmocka_unit_test(CON_06_a_child_after_fork_gets_the_same_bytes),
+        cmocka_unit_test(MEM_01_half_the_memory_of_a_graph_is_refused_with_both_numbers),
+        cmocka_unit_test(MEM_02_a_build_keeps_no_second_copy_of_the_rows),
         cmocka_unit_test(TIE_04_the_answer_does_not_depend_on_the_batch),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -170,11 +170,55 @@ static void GRB_14_one_row_more_changes_nothing(void **state) {
     free(rows), free(basis);
 }
 
+static void FIL_05_few_rows_pass_and_a_hundred_are_found(void **state) {
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    enum { N = 10000 };
+#else
+    enum { N = 100000 };
+#endif
+    enum { DIM = 16, K = 100, ASKED = 20 };
+    struct random random = {5};
+    float *rows = copies_random(5, N, DIM, N), *queries = copies_random(6, ASKED, DIM, ASKED);
+    struct data data = {rows, N, DIM, VIC_F32, VIC_L2, NULL};
+    struct vic_index *index = graph_of(device, &data, 16, 24);
+    int64_t *allowed = take(N * sizeof *allowed), ids[ASKED * K];
+    float scores[ASKED * K];
+    for (int64_t one_in = 50; one_in <= 100; one_in += 50) { /* 2 % and 1 % */
+        int64_t count = 0;
+        for (int64_t i = 0; i < N; i++)
+            if (random_below(&random, one_in) == 0) allowed[count++] = i;
+        struct vic_filter *filter = NULL;
+        must(vic_filter_create(index, allowed, count, NULL, &filter));
+        const struct vic_search_options options = {.size = sizeof options, .path = VIC_PATH_GRAPH, .filter = filter};
+        const struct vic_matrix asked = matrix_of(queries, ASKED, DIM, VIC_F32);
+        const struct vic_hits hits = {.ids = ids, .scores = scores};
+        must(vic_index_search(index, &asked, K, &options, &hits));
+        bool *passes = take(N);
+        memset(passes, 0, N);
+        for (int64_t i = 0; i < count; i++) passes[allowed[i]] = true;
+        for (int64_t j = 0; j < ASKED; j++) {
+            int64_t right[K], real = count < K ? count : K;
+            float right_scores[K];
+            (void)oracle_search(&data, queries + j * DIM, VIC_F32, K, passes, right, right_scores);
+            assert_memory_equal(ids + j * K, right, (size_t)real * sizeof *right);
+        }
+        free(passes);
+        vic_filter_free(filter);
+    }
+    vic_index_free(index);
+    free(allowed), free(queries), free(rows);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_and_metric_is_found),      cmocka_unit_test(tight_groups_are_found),
-        cmocka_unit_test(rows_among_copies_are_found),         cmocka_unit_test(wide_rows_are_found),
-        cmocka_unit_test(outliers_are_found_and_hide_nothing), cmocka_unit_test(GRB_11_half_the_rows_are_copies_of_ten_points),
+        cmocka_unit_test(every_type_and_metric_is_found),
+        cmocka_unit_test(tight_groups_are_found),
+        cmocka_unit_test(rows_among_copies_are_found),
+        cmocka_unit_test(wide_rows_are_found),
+        cmocka_unit_test(outliers_are_found_and_hide_nothing),
+        cmocka_unit_test(GRB_11_half_the_rows_are_copies_of_ten_points),
+        cmocka_unit_test(FIL_05_few_rows_pass_and_a_hundred_are_found),
         cmocka_unit_test(GRB_14_one_row_more_changes_nothing),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
