@@ -69,13 +69,14 @@ class Slot:
         self.arguments = (handle.pointer, ctypes.byref(matrix), ctypes.c_int64(k), ctypes.byref(self.options), ctypes.byref(self.hits))
 
 
-def again(slots: dict[Any, list[Slot]], queries: Any, key: tuple[Any, ...], ordinal: int) -> Optional[tuple[Any, Any, bytes]]:
-    """Ids, scores and stats of a search that is like an earlier one; None for one that is not. key: k, beam and codes."""
+def again(slots: dict[Any, list[Slot]], queries: Any, how: tuple[Any, ...], ordinal: int) -> Optional[tuple[Any, Any, bytes]]:
+    """Ids, scores and stats of a search that is like an earlier one; None for one that is not. how: k, beam and codes."""
     library = LIBRARIES.get(type(queries))
     if library is None or not library.ready(queries, ordinal):
         return None
+    key = (type(queries), queries.shape, *how)
     try:
-        waiting = slots[(type(queries), queries.shape, *key)]
+        waiting = slots[key]
         slot = waiting.pop()
     except (KeyError, IndexError):
         return None
