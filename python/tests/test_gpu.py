@@ -180,6 +180,9 @@ def test_what_a_gpu_could_not_read_or_write_is_refused(recorded, rows, numbers):
     fixed.flags.writeable = False
     with pytest.raises(vicinal.ArgumentError, match="read-only"):
         index.search(on_gpu(rows), 2, out=(on_gpu(fixed), None))
+    for out in (3, (on_gpu(np.empty((6, 2), np.int64)),)):
+        with pytest.raises(vicinal.ArgumentError, match=r"\(ids, scores\)"):
+            index.search(on_gpu(rows), 2, out=out)
     with pytest.raises(vicinal.ArgumentError, match="out="):
         index.search(on_gpu(rows), 2)
     assert len(calls) == 2
@@ -258,8 +261,18 @@ def test_a_search_like_an_earlier_one_runs_through_a_slot(recorded, rows, fake_t
         assert (call.ids, call.scores) == (again.ids.data_ptr(), again.scores.data_ptr()) and again.ids.shape == (6, 3)
         assert call.ids not in (calls[0].ids, first.ids.data_ptr()) and again.ids.dtype == "torch.int64" and again.stats.queries == 0
     fake_torch.stream = 0
-    index.search(FakeTorchTensor(rows), 3, beam=20)
-    assert calls[-1].stream == 1 and general == [] and len(calls) == 5
+    ids, scores = (FakeTorchTensor(np.empty((6, 3), kind)) for kind in (np.int64, np.float32))
+    mine = index.search(FakeTorchTensor(rows), 3, beam=20, out=(ids, scores))
+    assert calls[-1].stream == 1 and general == [] and len(calls) == 5 and mine.ids is ids and mine.scores is scores
+    assert (calls[-1].ids, calls[-1].scores) == (ids.data_ptr(), scores.data_ptr())
+    for out in ((ids, None), (scores, ids), (FakeTorchTensor(np.empty((6, 4), np.int64)), scores), (ids.array, scores.array),
+                (FakeTorchTensor(np.empty((6, 6), np.int64)[:, ::2]), scores)):
+        with pytest.raises(vicinal.ArgumentError, match="general"):
+            index.search(FakeTorchTensor(rows), 3, beam=20, out=out)
+    for out in (3, (ids,), (ids, scores, ids), "ab c"):
+        with pytest.raises(vicinal.ArgumentError, match="general"):
+            index.search(FakeTorchTensor(rows), 3, beam=20, out=out)
+    general.clear()
     apart = FakeTorchTensor(np.repeat(rows, 2, 1)[:, ::2])
     elsewhere = FakeTorchTensor(rows)
     elsewhere.device.index = 1

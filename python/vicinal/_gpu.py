@@ -7,7 +7,7 @@ by DLPack, whose producer orders our stream after its own, or by the CUDA array 
 
 A search that is like an earlier one (shape, k, beam, codes; packed float32 of PyTorch or CuPy on the current stream) runs through a
 slot, as on the CPU: three addresses and a stream are written into prepared structs. What is left is mostly the two
-allocations of the results.
+allocations of the results, or with out= the look at the caller's.
 """
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ TORCH_ELEMENTS = {"torch.float32": (2, 32), "torch.float16": (2, 16), "torch.bfl
 
 
 class Library(NamedTuple):
-    """What slots need of an array library: whether an array can be taken by its address on the index's GPU, that address, the
-    current stream, and a fresh array like another."""
+    """What slots need of an array library: whether an array can be taken by its address on the index's GPU, whether results
+    can go into one in place of another, an array's address, the current stream, and a fresh array like another."""
 
     ready: Callable[[Any, int], bool]
+    fits: Callable[[Any, Any, int], bool]
     address: Callable[[Any], int]
     stream: Callable[[int], int]
     like: Callable[[Any], Any]
@@ -39,6 +40,8 @@ def _torch(torch: Any) -> tuple[Any, Library]:
     # The raw getter costs a tenth of a Stream object; it is what PyTorch's own compiled code calls.
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     return torch.Tensor, Library(lambda array, gpu: array.dtype is float32 and array.get_device() == gpu and array.is_contiguous(),
+                                 lambda array, other, gpu: (array.dtype is other.dtype and array.shape == other.shape
+                                                            and array.get_device() == gpu and array.is_contiguous()),
                                  torch.Tensor.data_ptr, raw or (lambda gpu: torch.cuda.current_stream(gpu).cuda_stream),
                                  torch.empty_like)
 
@@ -46,6 +49,8 @@ def _torch(torch: Any) -> tuple[Any, Library]:
 def _cupy(cupy: Any) -> tuple[Any, Library]:
     float32, here, kind = _arrays.FLOAT32, cupy.cuda.runtime.getDevice, cupy.ndarray
     return kind, Library(lambda array, gpu: array.dtype == float32 and array.data.device_id == gpu == here() and array.flags.c_contiguous,
+                         lambda array, other, gpu: (array.dtype == other.dtype and array.shape == other.shape
+                                                    and array.data.device_id == gpu and array.flags.c_contiguous),
                          lambda array: int(array.data.ptr), lambda gpu: int(cupy.cuda.get_current_stream().ptr),
                          lambda array: kind(array.shape, array.dtype))
 
@@ -69,10 +74,10 @@ class Slot:
         self.arguments = (handle.pointer, ctypes.byref(matrix), ctypes.c_int64(k), ctypes.byref(self.options), ctypes.byref(self.hits))
 
 
-def again(slots: dict[Any, list[Slot]], queries: Any, how: tuple[Any, ...], ordinal: int) -> Optional[tuple[Any, Any, bytes]]:
+def again(slots: dict[Any, list[Slot]], queries: Any, how: tuple[Any, ...], out: Any, ordinal: int) -> Optional[tuple[Any, Any, bytes]]:
     """Ids, scores and stats of a search that is like an earlier one; None for one that is not. how: k, beam and codes."""
     library = LIBRARIES.get(type(queries))
-    if library is None or not library.ready(queries, ordinal):
+    if library is None or not library.ready(queries, ordinal) or (out is not None and (type(out) is not tuple or len(out) != 2)):
         return None
     key = (type(queries), queries.shape, *how)
     try:
@@ -80,7 +85,14 @@ def again(slots: dict[Any, list[Slot]], queries: Any, how: tuple[Any, ...], ordi
         slot = waiting.pop()
     except (KeyError, IndexError):
         return None
-    ids, scores = library.like(slot.ids), library.like(slot.scores)
+    if out is None:
+        ids, scores = library.like(slot.ids), library.like(slot.scores)
+    else:
+        ids, scores = out
+        if not (type(ids) is type(scores) is type(queries) and library.fits(ids, slot.ids, ordinal)
+                and library.fits(scores, slot.scores, ordinal)):
+            waiting.append(slot)
+            return None
     slot.matrix.data, slot.hits.ids, slot.hits.scores = library.address(queries), library.address(ids), library.address(scores)
     slot.options.stream = library.stream(ordinal) or _dlpack.LEGACY_STREAM
     status = _lib.RAW_SEARCH(*slot.arguments)
@@ -98,8 +110,8 @@ def slot_for(handle: Any, queries: Any, matrix: _lib.Matrix, k: int, walk: dict[
     if type(queries) not in LIBRARIES:
         kind, found = make(sys.modules[library_of(queries)])
         LIBRARIES[kind] = found
-    library = LIBRARIES.get(type(queries))
-    if library is None or not library.ready(queries, handle.device.ordinal):
+    library, kind = LIBRARIES.get(type(queries)), type(queries)
+    if library is None or not library.ready(queries, handle.device.ordinal) or type(ids) is not kind or type(scores) is not kind:
         return None
     return Slot(handle, matrix, k, walk, library.like(ids), library.like(scores))
 

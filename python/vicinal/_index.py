@@ -275,9 +275,9 @@ class Index:
         was done. Raises DimensionError (both numbers), NotFiniteError (query and column), ElementTypeError, ArgumentError,
         UnsupportedError (path="graph" without one).
         """
-        plain = (type(k) is int and type(beam) in PLAIN and type(codes) in PLAIN and filter is None and out is None and stream is None
-                 and path is None and parents is None)
-        if plain and type(queries) is np.ndarray and queries.dtype is FLOAT32:
+        plain = (type(k) is int and type(beam) in PLAIN and type(codes) in PLAIN and filter is None and stream is None and path is None
+                 and parents is None)
+        if plain and out is None and type(queries) is np.ndarray and queries.dtype is FLOAT32:
             try:
                 slots = self._slots[queries.shape, k, beam, codes]
                 slot = slots.pop()
@@ -292,7 +292,7 @@ class Index:
             slots.append(slot)
             return hits
         if plain and self._ordinal is not None:
-            found = _gpu.again(self._slots, queries, (k, beam, codes), self._ordinal)
+            found = _gpu.again(self._slots, queries, (k, beam, codes), out, self._ordinal)
             if found is not None:
                 return Hits(found[0], found[1], self, found[2])
         return self._search(queries, k, _walk(path, beam, parents, codes), filter, out, stream, convert,
@@ -318,7 +318,7 @@ class Index:
         stats = _lib.SearchStats()
         options, kept = self._options(handle, filter, walk, stats)
         _lib.check(_lib.LIB.vic_index_search(handle.pointer, ctypes.byref(matrix), k, ctypes.byref(options), ctypes.byref(hits)))
-        if repeats is not None and self._ordinal is None and k <= SLOT_HITS and len(array) == 1 and matrix.dtype == _lib.F32:
+        if repeats is not None and out is None and self._ordinal is None and k <= SLOT_HITS and len(array) == 1 and matrix.dtype == _lib.F32:
             asked = (self._dim,) if single else (1, self._dim)
             self._keep_slot(handle, (asked, *repeats), _Slot(handle, asked, k, walk))
         del kept
@@ -360,7 +360,7 @@ class Index:
         if k < 1 or matrix.rows * k > ASK_FIRST:
             self._ask(handle, matrix, k)
         shape = (k,) if single else (int(matrix.rows), k)
-        ids, scores = _gpu.empty(queries, shape, number) if out is None else tuple(out)
+        ids, scores = _gpu.empty(queries, shape, number) if out is None else _pair(out)
         ids_address, ids_kept = _gpu.output_address(ids, "ids", (0, 64), shape, number, device.name, device.ordinal)
         scores_address, scores_kept = (None, None) if scores is None else _gpu.output_address(
             scores, "scores", (2, 32), shape, number, device.name, device.ordinal)
@@ -504,13 +504,19 @@ class Index:
                 return open_bytes, (file.read(), device, threads)
 
 
-def _host_outputs(out: Any, shape: tuple[int, ...]) -> tuple[Array, Optional[Array]]:
-    """Fresh arrays for hits, or the caller's, held against their shape and type."""
-    if out is None:
-        return np.empty(shape, INT64), np.empty(shape, FLOAT32)
+def _pair(out: Any) -> tuple[Any, Any]:
+    """The caller's arrays for results."""
     try:
         ids, scores = out
     except (TypeError, ValueError):
         raise ArgumentError(f"expected out as (ids, scores) or earlier hits, found {type(out).__name__}") from None
+    return ids, scores
+
+
+def _host_outputs(out: Any, shape: tuple[int, ...]) -> tuple[Array, Optional[Array]]:
+    """Fresh arrays for hits, or the caller's, held against their shape and type."""
+    if out is None:
+        return np.empty(shape, INT64), np.empty(shape, FLOAT32)
+    ids, scores = _pair(out)
     return (_arrays.output_array(ids, "ids", INT64, shape),
             None if scores is None else _arrays.output_array(scores, "scores", FLOAT32, shape))
