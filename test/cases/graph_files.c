@@ -126,7 +126,7 @@ static void FMT_06_a_neighbour_that_is_no_row_is_named_and_never_followed(void *
 
 static void FMT_06_a_graph_of_other_rows_is_refused_with_both_sizes(void **state) {
     (void)state;
-    static const unsigned char zeros[N * DEGREE * 4];
+    static const unsigned char zeros[N * 128];
     struct blob blob = thousand();
     section_replace(&blob, "graph", zeros, (N - 1) * DEGREE * 4); /* a row fewer than there are vectors */
     page_seal(&blob);
@@ -137,9 +137,8 @@ static void FMT_06_a_graph_of_other_rows_is_refused_with_both_sizes(void **state
     page_seal(&blob);
     blob_refused(device, &blob, VIC_FORMAT, "expected 64000 bytes in section plane8, found 63936");
     blob_free(&blob);
-    static const unsigned char wide[N * 128];
     blob = thousand();
-    section_replace(&blob, "plane8", wide, sizeof wide); /* codes of another dimension */
+    section_replace(&blob, "plane8", zeros, sizeof zeros); /* codes of another dimension */
     page_seal(&blob);
     blob_refused(device, &blob, VIC_FORMAT, "expected 64000 bytes in section plane8, found 128000");
     blob_free(&blob);

@@ -22,8 +22,10 @@ static const int32_t degrees[] = {1, 2, 31, 32, 33, 64, 96, 128, 512};
 /* Of every `each` rows one is a copy of an earlier one; 0: none, 1: all are one row. */
 static void rows_fill(struct random *random, struct data *data, int64_t each) {
     size_t row_bytes = (size_t)data->dim * vic_dtype_bytes(data->dtype);
+    int64_t chance = random_below(random, 8);
+    enum values values = chance == 0 ? VALUES_WILD : chance < 3 ? VALUES_SMALL_INT : VALUES_UNIT;
     char *rows = data->rows = take((size_t)data->n * row_bytes);
-    random_fill(random, random_below(random, 4) ? VALUES_UNIT : VALUES_SMALL_INT, data->dtype, data->n * data->dim, rows);
+    random_fill(random, values, data->dtype, data->n * data->dim, rows);
     for (int64_t i = 1; each && i < data->n; i += each)
         memcpy(rows + (size_t)i * row_bytes, rows + (size_t)(each == 1 ? 0 : random_below(random, i)) * row_bytes, row_bytes);
 }
