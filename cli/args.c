@@ -219,7 +219,7 @@ static int options_complete(const struct command *command, const struct option_s
         if (set->rows[i]->need && !set->seen[i])
             return say_usage("--%s %s is needed: %s", set->rows[i]->name, set->rows[i]->value, set->rows[i]->help);
     int wanted = count_words(command->operands);
-    if (operands == wanted) return DONE;
+    if (operands == wanted || (operands == 0 && *command->operands == '[')) return DONE;
     if (wanted == 0) return say_usage("expected options alone, found %d more", operands);
     return say_usage("expected %s, found %s%d of %d", command->operands, operands < wanted ? "only " : "", operands, wanted);
 }

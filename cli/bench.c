@@ -1,5 +1,6 @@
 /* vicinal bench: how long a search takes. Nothing is timed before ids and scores equal the reference's, and the roof, a
  * plain read of as many bytes by as many threads, is measured in the same run. */
+#include "bench.h"
 #include "measure.h"
 #include "output.h"
 #include "reference.h"
@@ -8,12 +9,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-
-struct bench_args {
-    struct common_args common;
-    const char *index, *queries;
-    int64_t rows, dim, trials, warmup, seed, batch;
-};
 
 static const struct option_row bench_rows[] = {
     {"n", 'n', OPTION_INT, "N", 1, 4294967294, offsetof(struct bench_args, rows), OPTIONAL, "rows to make (100000)"},
@@ -25,6 +20,12 @@ static const struct option_row bench_rows[] = {
     {"index", 0, OPTION_TEXT, "INDEX", 0, 0, offsetof(struct bench_args, index), OPTIONAL,
      "search this index, in place of made data"},
     {"queries", 0, OPTION_TEXT, "FILE", 0, 0, offsetof(struct bench_args, queries), OPTIONAL, "with these queries"},
+    {"graph", 0, OPTION_TEXT, "INDEX", 0, 0, offsetof(struct bench_args, graph), OPTIONAL,
+     "what this index's graph finds of TRUTH for QUERIES, a line a beam"},
+    {"beam", 0, OPTION_TEXT, "N,...", 0, 0, offsetof(struct bench_args, beams), OPTIONAL,
+     "at these beams (10,16,24,32,48,64,96,128,192,256)"},
+    {"codes", 0, OPTION_CHOICE, "auto|rows|8|4", 0, 0, offsetof(struct bench_args, codes), OPTIONAL, "over these (8)"},
+    {"parents", 0, OPTION_INT, "N", 0, 8, offsetof(struct bench_args, parents), OPTIONAL, "rows expanded at once (1)"},
     {.name = NULL},
 };
 
@@ -225,7 +226,8 @@ static bool job_report(const struct bench_job *job) {
 
 static int bench_run(const void *arguments, char *const *operands) {
     struct bench_job job = {.args = arguments};
-    (void)operands;
+    if (!operands[0] != !job.args->graph) return say_usage("QUERIES and TRUTH go with --graph INDEX, and it with them");
+    if (job.args->graph) return bench_graph(job.args, operands);
     int code = job_open(&job) && job_verify(&job) && job_time(&job) && job_report(&job) ? DONE : FAILED;
     free(job.seconds);
     free(job.hits.scores);
@@ -239,12 +241,15 @@ static int bench_run(const void *arguments, char *const *operands) {
 const struct command bench_command = {
     .name = "bench",
     .line = "how long a search takes, on made or real data",
-    .operands = "",
-    .about = "Makes gauss data, or opens --index, compares ids and scores with a reference written in plain loops, and "
-             "only then takes the time of each search. Gigabytes a second are of rows read; the share is of a plain read "
-             "of as many bytes by as many threads, measured in the same run.",
+    .operands = "[QUERIES TRUTH]",
+    .about =
+        "Makes gauss data, or opens --index, compares ids and scores with a reference written in plain loops, and "
+        "only then takes the time of each search. Gigabytes a second are of rows read; the share is of a plain read "
+        "of as many bytes by as many threads, measured in the same run. With --graph, one line a beam: recall against TRUTH "
+        "(ties count), queries a second all at once, the median of single queries, and what a walk looked at.",
     .example = "vicinal bench --n 20000 --d 64 --k 10 --trials 50\n"
-               "vicinal bench --index rows.vic --queries queries.fbin --trials 50 --json",
+               "vicinal bench --index rows.vic --queries queries.fbin --trials 50 --json\n"
+               "vicinal bench --graph graph.vic queries.fbin truth.bin --beam 20,40",
     .options = bench_rows,
     .defaults = &(const struct bench_args){.common = {.k = 10, .metric = VIC_COSINE, .type = VIC_F32},
                                            .rows = 100000,
@@ -252,7 +257,8 @@ const struct command bench_command = {
                                            .trials = 200,
                                            .warmup = 20,
                                            .seed = 1,
-                                           .batch = 1},
+                                           .batch = 1,
+                                           .beams = "10,16,24,32,48,64,96,128,192,256"},
     .args_bytes = sizeof(struct bench_args),
     .common = COMMON_K | COMMON_METRIC | COMMON_TYPE | COMMON_PLANES | COMMON_READ | COMMON_RUNS | COMMON_JSON,
     .run = bench_run,

@@ -64,7 +64,7 @@ struct common_args {
 struct command {
     const char *name;
     const char *line;                 /* what it does, in a few words */
-    const char *operands;             /* "INDEX QUERIES": all of them are needed */
+    const char *operands;             /* "INDEX QUERIES": all of them are needed; "[QUERIES TRUTH]": all or none */
     const char *about;                /* a paragraph for --help */
     const char *example;              /* lines that run as they are, one after the other through all subcommands */
     const struct option_row *options; /* its own ones, ended by a NULL name; NULL: none, its struct is common_args */

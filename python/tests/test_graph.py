@@ -91,7 +91,7 @@ def test_files_pickles_and_threads_keep_the_graph(index, rows, queries, tmp_path
     vicinal.build(rows, "l2", graph={"degree": 32}, path=tmp_path / "one.vic", threads=1)
     assert (tmp_path / "one.vic").read_bytes() == (tmp_path / "two.vic").read_bytes()
     with vicinal.open(tmp_path / "one.vic", device="cpu") as opened:
-        assert opened.graph == index.graph._replace(repairs=0) and same(opened.search(queries, 10), expected)
+        assert opened.graph == index.graph and same(opened.search(queries, 10), expected)
         assert same(pickle.loads(pickle.dumps(opened)).search(queries, 10), expected)
     assert same(pickle.loads(pickle.dumps(index)).search(queries, 10), expected)
 

@@ -45,7 +45,7 @@ class Memory(NamedTuple):
 
 class Graph(NamedTuple):
     """A graph over the rows: the most neighbours of a row, the rows at which walks begin, the rows that its build had to tie
-    in by hand (0 when it comes from a file)."""
+    in by hand."""
 
     degree: int
     entries: int
