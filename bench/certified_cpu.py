@@ -1,22 +1,27 @@
 """Exact search on planes (docs/certified.md) beside a scan of all rows and the peers, all in one process, in turn.
 
     python3 bench/certified_cpu.py LIBRARY ROWS.npy QUERIES.npy [-o bench/results/certified-MACHINE.jsonl] [--million]
+                                   [--hnsw INDEX]
 
 Ids and scores of every path are compared byte by byte with the scan's before anything is timed. Prints JSON lines: the
-environment, a record for each plane that was built, then the searches; p50 and, for machines that do other things meanwhile,
-the fastest. A system's turn is one call that is not timed and four that are: codes that fit the last-level cache are found
-there by the second query, as they would be by a program that asks one query after another. --million adds the rows repeated to a million with small fresh noise, which no cache holds.
+environment, a record for each plane that was built, what a plain read of its bytes takes with as many threads (plane_read:
+what bounds one query), then the searches; p50 and, for machines that do other things meanwhile, the fastest. A system's turn is
+one call that is not timed and four that are: codes that fit the last-level cache are found there by the second query, as they
+would be by a program that asks one query after another; the plain read finds them there as well. --million adds the rows
+repeated to a million with small fresh noise, which no cache holds. --hnsw adds hnswlib (M = 32, efConstruction = 200) at the
+least ef with a recall@10 of .998; its index is read from the file INDEX, which is written when it is not there.
 """
 import argparse
 import ctypes
 import json
 import os
 import sys
+import threading
 import time
 
 import numpy as np
 
-from exact_cpu import Hits, METRICS, environment, matrix_of, peers_of
+from exact_cpu import Hits, METRICS, environment, matrix_of, peers_of, times_in_turn
 
 PLANES = {"none": 1, "8": 2, "4": 4}
 PATHS = {1: "scan", 2: "select", 3: "certified"}
@@ -74,16 +79,84 @@ class Index:
         self.lib.vic_index_free(self.index)
 
 
-def times_in_groups(calls, repeats, group=4):
-    times = {name: [] for name in calls}
-    for _ in range((repeats + group - 1) // group):
-        for name, call in calls.items():
-            call()
-            for _ in range(group):
-                start = time.perf_counter()
-                call()
-                times[name].append((time.perf_counter() - start) * 1e6)
-    return {name: np.sort(values) for name, values in times.items()}
+def read_us(bytes_read, threads, passes=8):
+    """Microseconds of a plain read of so many bytes by all threads (libc's memchr for a byte that is not there): the median
+    of some rounds, each of several passes over the same bytes."""
+    memchr = ctypes.CDLL(None).memchr
+    memchr.restype, memchr.argtypes = ctypes.c_void_p, (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
+    memory = np.ones(bytes_read, np.uint8)
+    each, times = bytes_read // threads, []
+    barrier = threading.Barrier(threads + 1)
+
+    def reader(part):
+        for _ in range(9):
+            barrier.wait()
+            for _ in range(passes):
+                memchr(memory.ctypes.data + part * each, 0, each)
+            barrier.wait()
+
+    readers = [threading.Thread(target=reader, args=(part,)) for part in range(threads)]
+    for thread in readers:
+        thread.start()
+    for _ in range(9):
+        barrier.wait()
+        start = time.perf_counter()
+        barrier.wait()
+        times.append((time.perf_counter() - start) * 1e6 / passes)
+    for thread in readers:
+        thread.join()
+    return sorted(times)[4]
+
+
+def plane_bytes(rows, planes):
+    """Bytes that a pass reads: codes in whole cache lines, scale and error of each row; or the rows."""
+    n, dim = rows.shape
+    return n * {"none": 4 * dim, "8": (dim + 63) // 64 * 64 + 8, "4": (dim + 127) // 128 * 64 + 8}[planes]
+
+
+def hnsw_of(path, rows, threads):
+    import hnswlib
+    graph = hnswlib.Index("ip", rows.shape[1])
+    if os.path.exists(path):
+        graph.load_index(path, max_elements=len(rows))
+    else:
+        graph.init_index(len(rows), M=32, ef_construction=200)
+        graph.set_num_threads(threads)
+        graph.add_items(rows)
+        graph.save_index(path)
+    return graph
+
+
+def measure_hnsw(record, lib, device, path, rows, queries, threads):
+    """Exact answers a second beside hnswlib's at recall .998: one query at a time, and all of them in one call."""
+    asked, k = np.ascontiguousarray(queries[:1000]), 10
+    indexes = {planes: Index(lib, device, rows, planes) for planes in ("8", "4")}
+    least = indexes["8"].searcher(asked, k)()[1][:, -1]
+    graph = hnsw_of(path, rows, threads)
+    graph.set_num_threads(threads)
+    for ef in (32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 1024):
+        graph.set_ef(ef)
+        found = np.einsum("qkd,qd->qk", rows[graph.knn_query(asked, k)[0]], asked)
+        recall = float((found >= least[:, None] - 1e-6).mean())
+        if recall >= 0.998:
+            break
+    turn = {"next": 0}
+
+    def hnsw_one():
+        turn["next"] = (turn["next"] + 1) % len(asked)
+        return graph.knn_query(asked[turn["next"]:turn["next"] + 1], k, num_threads=1)
+
+    one = {planes: index.searcher(asked, k, one_by_one=True) for planes, index in indexes.items()}
+    many = {planes: index.searcher(asked, k) for planes, index in indexes.items()}
+    one_us = times_in_turn({**one, "hnswlib": hnsw_one}, 200, 20)
+    many_us = times_in_turn({**many, "hnswlib": lambda: graph.knn_query(asked, k)}, 3)
+    for system, us in one_us.items():
+        ours = system in PLANES
+        record(record="exact_and_graph", system="vicinal" if ours else system, planes=system if ours else None, rows=len(rows), dim=rows.shape[1],
+               k=k, threads=threads, recall=1.0 if ours else round(recall, 4), ef=None if ours else ef, one_p50_us=round(float(np.median(us)), 1),
+               one_qps=round(1e6 / float(np.median(us)), 1), batch=len(asked), qps=round(len(asked) / float(np.median(many_us[system])) * 1e6, 1))
+    for index in indexes.values():
+        index.free()
 
 
 def measure(record, lib, device, name, rows, queries, threads, shapes, with_peers):
@@ -91,6 +164,11 @@ def measure(record, lib, device, name, rows, queries, threads, shapes, with_peer
     for planes in PLANES:
         indexes[planes] = Index(lib, device, rows, planes)
         record(record="certified_build", data=name, rows=len(rows), dim=rows.shape[1], planes=planes, build_s=round(indexes[planes].build_s, 3))
+    roofs = {}
+    for planes in PLANES:
+        read = plane_bytes(rows, planes)
+        roofs[planes] = read_us(read, threads)
+        record(record="plane_read", data=name, planes=planes, bytes=read, threads=threads, us=round(roofs[planes], 1), gbps=round(read / roofs[planes] * 1e-3, 1))
     peers = peers_of(rows, threads) if with_peers else {"numpy": peers_of(rows, threads)["numpy"]}
     for batch, k, repeats in shapes:
         block = np.ascontiguousarray(queries[:batch if batch > 1 else 64])
@@ -102,9 +180,11 @@ def measure(record, lib, device, name, rows, queries, threads, shapes, with_peer
             calls[planes] = index.searcher(block, k, batch == 1)
             calls[planes](stats)
             facts[planes] = {"path": PATHS[stats.path], "rescored": stats.rows_rescored // max(1, stats.queries), "fallbacks": stats.fallbacks}
+            if batch == 1 and stats.path in (1, 3):
+                facts[planes]["read_us"] = round(roofs["none" if stats.path == 1 else planes], 1)
         for peer, make in peers.items():
             calls[peer] = make(block[:1] if batch == 1 else block, k)
-        for system, us in times_in_groups(calls, repeats).items():
+        for system, us in times_in_turn(calls, repeats, min(4, repeats)).items():
             record(record="certified", data=name, system="vicinal" if system in PLANES else system, planes=system if system in PLANES else None,
                    rows=len(rows), dim=rows.shape[1], k=k, batch=batch, threads=threads, p50_us=round(float(us[len(us) // 2]), 1),
                    min_us=round(float(us[0]), 1), repeats=len(us), qps=round(batch / us[len(us) // 2] * 1e6, 1), **facts.get(system, {}))
@@ -119,6 +199,7 @@ def main():
     parser.add_argument("queries")
     parser.add_argument("-o", "--output", default="-")
     parser.add_argument("--million", action="store_true")
+    parser.add_argument("--hnsw", metavar="INDEX")
     arguments = parser.parse_args()
     out = sys.stdout if arguments.output == "-" else open(arguments.output, "w")
     rows = np.ascontiguousarray(np.load(arguments.rows), np.float32)
@@ -134,7 +215,9 @@ def main():
         raise RuntimeError(lib.vic_last_error().decode())
     record(**environment("bench/certified_cpu.py " + " ".join(os.path.basename(a) for a in sys.argv[1:4])))
     name = os.path.basename(arguments.rows)
-    measure(record, lib, device, name, rows, queries, threads, ((1, 10, 100), (1, 100, 60), (16, 10, 12), (256, 10, 4)), True)
+    measure(record, lib, device, name, rows, queries, threads, ((1, 10, 60), (1, 100, 40), (16, 10, 12), (256, 10, 4)), True)
+    if arguments.hnsw:
+        measure_hnsw(record, lib, device, arguments.hnsw, rows, queries, threads)
     noise = np.random.default_rng(1)
     measure(record, lib, device, "gauss", noise.standard_normal((100000, 1024), np.float32), noise.standard_normal((256, 1024), np.float32),
             threads, ((1, 10, 28), (256, 10, 4)), False)

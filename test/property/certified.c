@@ -237,7 +237,8 @@ static void situation_check(struct random *random, const struct values_kind *kin
                   (long long)ks[i]);
         check_paths(index, &queries, ks[i], NULL, &stats);
     }
-    thresholds_check(index, &queries, situation->n);
+    const struct vic_matrix two = matrix_of(queries.data, situation->nq < 2 ? situation->nq : 2, situation->dim, VIC_F32);
+    thresholds_check(index, &two, situation->n);
     vic_index_free(index);
     free(rows), free(values);
 }
@@ -255,7 +256,7 @@ static void every_kind_of_data_gives_the_bytes_of_a_scan(void **state) {
                     while (!devices[table]) table--;
                     int64_t dim = dims[random_below(&random, COUNT(dims))];
                     struct situation situation = {200 + random_below(&random, dim > 100 ? 400 : 1500),
-                                                  1 + random_below(&random, 4),
+                                                  1 + random_below(&random, 10),
                                                   dim,
                                                   (enum vic_dtype)dtype,
                                                   (enum vic_metric)metric,

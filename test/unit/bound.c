@@ -198,6 +198,68 @@ static void errors_and_norms_are_never_too_small(void **state) {
     test_done();
 }
 
+/* ---- wider than any sum here needs: products of float32 have 48 bits, and 600 of them are added in 113 */
+
+#if defined(__x86_64__)
+typedef __float128 wide;
+#else
+typedef long double wide;
+#endif
+
+/* What `upper` may never be below, in real numbers: q . x, for cosine over the stored norm, for l2 less half the square. */
+static wide truth_of(const struct coded *coded) {
+    const float *row = coded->rows.data;
+    wide product = 0, square = 0;
+    for (int64_t i = 0; i < coded->rows.dim; i++) {
+        product += (wide)coded->query[i] * (wide)row[i];
+        square += (wide)row[i] * (wide)row[i];
+    }
+    if (coded->rows.metric == VIC_L2) product -= square / 2;
+    return coded->rows.metric == VIC_COSINE ? product / (wide)coded->norm : product;
+}
+
+/* The lengths that the constants are made of, from the codes as they are. */
+static void constants_check(const struct coded *coded, const struct plane_query *constants) {
+    long double square = 0, rest_square = 0;
+    for (int64_t i = 0; i < coded->rows.dim; i++) {
+        long double code = constants->low[i] + (constants->high ? 256.0L * constants->high[i] : 0);
+        long double value = (long double)coded->query[i], rest = value - (long double)constants->step * code;
+        square += value * value, rest_square += rest * rest;
+    }
+    assert_true((long double)constants->alpha >= sqrtl(square) + sqrtl(rest_square));
+    if (coded->rows.metric != VIC_COSINE) assert_true((long double)constants->beta >= sqrtl(rest_square));
+    assert_true((long double)constants->square <= square * (1 + 0x1p-60L));
+}
+
+static void no_upper_is_below_the_product_in_quadruple_precision(void **state) {
+    (void)state;
+    struct random random = test_random(6);
+    float values[DIM_MOST], query[DIM_MOST];
+    int64_t compared = 0;
+    for (int64_t trial = 0; trial < 20000; trial++) {
+        int64_t dim = 1 + random_below(&random, trial % 4 == 0 ? DIM_MOST : 70);
+        drawn(&random, dim, values);
+        drawn(&random, dim, query);
+        enum vic_metric metric = (enum vic_metric)(1 + trial % 3);
+        if (trial % 5 == 0) query_align(metric, (enum plane_kind)(trial % 2), values, dim, query);
+        struct coded coded;
+        coded_make(backend, metric, values, query, dim, &coded);
+        bool scaled = metric == VIC_COSINE && !(coded.norm > 0); /* its norm is that of another vector */
+        for (int kind = 0; kind < PLANE_COUNT && coded.bounded && !scaled; kind++) {
+            test_says("trial %lld metric %d plane %d dim %d", (long long)trial, metric, kind, (int)dim);
+            wide truth = truth_of(&coded);
+            assert_true((wide)coded_upper(backend, &coded, (enum plane_kind)kind) >= truth);
+            assert_true((wide)coded_batch_upper(&coded, (enum plane_kind)kind) >= truth);
+            constants_check(&coded, &coded.constants);
+            constants_check(&coded, &coded.batch_constants);
+            compared += coded.error[kind] < INFINITY;
+        }
+        coded_free(&coded);
+    }
+    assert_true(compared > 10000);
+    test_done();
+}
+
 /* A threshold lets the scores at it through and closes just below what the bound needs. */
 static void thresholds_are_open_where_nothing_can_be_said(void **state) {
     (void)state;
@@ -274,6 +336,7 @@ int main(void) {
         cmocka_unit_test_teardown(an_aligned_query_comes_near_the_bound, test_tell),
         cmocka_unit_test_teardown(no_draw_gets_below_the_bound, test_tell),
         cmocka_unit_test_teardown(errors_and_norms_are_never_too_small, test_tell),
+        cmocka_unit_test_teardown(no_upper_is_below_the_product_in_quadruple_precision, test_tell),
         cmocka_unit_test(thresholds_are_open_where_nothing_can_be_said),
         cmocka_unit_test(no_constant_is_subnormal),
         cmocka_unit_test(queries_beyond_the_range_are_refused),
