@@ -4,8 +4,9 @@ import pickle
 import numpy as np
 import pytest
 import vicinal
-from conftest import same
+from conftest import ROOT, same
 
+DISKANN = ROOT / "test" / "data" / "diskann"
 SHAPE = {"seed": 5, "clusters": 40, "spread": 0.5}
 
 
@@ -98,7 +99,65 @@ def test_files_pickles_and_threads_keep_the_graph(index, rows, queries, tmp_path
 
 def test_what_an_index_says_of_its_graph(index):
     assert index.graph.degree == 32 and index.graph.entries >= 1 and index.graph.repairs >= 0
+    assert (index.graph.beam, index.graph.alpha) == (100, 1.2) and index.graph.builder.startswith("vicinal ")
     assert "graph of degree 32" in repr(index) and "degree 32, " in index._repr_html_()
+
+
+def test_a_report_counts_every_edge(index, rows):
+    report = index.graph_report()
+    assert (report.rows, report.degree, report.entries, report.unreached) == (5000, 32, index.graph.entries, 0)
+    assert sum(report.histogram) == 5000 and 1 <= report.least <= report.most <= 32 and report.symmetric <= report.edges <= 5000 * 32
+    with pytest.raises(vicinal.UnsupportedError, match="graph"):
+        vicinal.build(rows[:10]).graph_report()
+
+
+def test_an_index_gains_a_graph_when_it_is_opened(index, rows, queries, tmp_path):
+    vicinal.build(rows, "l2", path=tmp_path / "x.vic", device="cpu").close()
+    before = (tmp_path / "x.vic").read_bytes()
+    with vicinal.open(tmp_path / "x.vic", device="cpu", graph={"degree": 32}) as opened:
+        assert opened.graph == index.graph and same(opened.search(queries, 10), index.search(queries, 10))
+        assert (tmp_path / "x.vic").read_bytes() == before
+        copy = pickle.loads(pickle.dumps(opened))
+        assert copy.graph == index.graph and same(copy.search(queries, 10), index.search(queries, 10))
+        opened.save(tmp_path / "x.vic")
+    assert vicinal.open(tmp_path / "x.vic", device="cpu").graph == index.graph
+    with pytest.raises(vicinal.CancelledError):
+        vicinal.open(tmp_path / "x.vic", graph=True, progress=lambda *state: True)
+    with pytest.raises(vicinal.ArgumentError, match="degree"):
+        vicinal.open(tmp_path / "x.vic", graph={"degree": 0})
+
+
+def test_indexes_of_diskann_are_opened_and_written(tmp_path):
+    memory, disk = vicinal.open(DISKANN / "f", device="cpu"), vicinal.open(DISKANN / "f_disk.index", device="cpu")
+    rows = vicinal.read(DISKANN / "f.data", format="bin", dtype="f32")
+    for opened in (memory, disk):
+        assert (len(opened), opened.metric, opened.dtype) == (300, "l2", "f32") and np.array_equal(opened.vectors(), rows) and opened.graph.degree
+        assert opened.search(rows, 1, beam=50).ids[:, 0].tolist() == list(range(300))
+    memory.save(tmp_path / "again", format="diskann")
+    for ending in ("", ".data", "_metadata.bin"):
+        assert (tmp_path / f"again{ending}").read_bytes() == (DISKANN / f"f{ending}").read_bytes(), ending
+    cosine = vicinal.open(DISKANN / "f_disk.index", device="cpu", metric="cosine", dtype="f32")
+    copy = pickle.loads(pickle.dumps(cosine))
+    assert cosine.metric == copy.metric == "cosine" and same(copy.search(rows[:9], 5), cosine.search(rows[:9], 5))
+    bytes_of = vicinal.open(DISKANN / "u_disk.index", device="cpu", dtype="u8")
+    assert bytes_of.dtype == "u8" and len(bytes_of) == 300
+
+
+def test_what_diskann_s_files_cannot_hold_is_refused(index, rows, tmp_path):
+    (tmp_path / "u_disk.index").write_bytes((DISKANN / "u_disk.index").read_bytes())  # nothing beside it says which kind of byte
+    with pytest.raises(vicinal.ElementTypeError, match="u8"):
+        vicinal.open(tmp_path / "u_disk.index")
+    for source in (vicinal.build(rows[:50]), vicinal.build(rows[:50], graph={"force": True}, ids=range(7, 57))):
+        with pytest.raises(vicinal.UnsupportedError):
+            source.save(tmp_path / "y", format="diskann")
+    with pytest.raises(vicinal.ArgumentError, match="diskann"):
+        index.save(tmp_path / "y", format="faiss")
+    index.save(tmp_path / "y.vic")
+    with pytest.raises(vicinal.ArgumentError, match="dtype"):
+        vicinal.open(tmp_path / "y.vic", dtype="f16")
+    with pytest.raises(vicinal.ArgumentError, match="cosine"):
+        vicinal.open(tmp_path / "y.vic", metric="cosin")
+    assert not (tmp_path / "y").exists()
 
 
 def test_few_rows_get_a_graph_only_by_force(rows):
@@ -129,4 +188,5 @@ def test_beams_that_cannot_be_are_refused(index, queries):
 
 def test_a_plan_counts_the_graph():
     flat, graph = vicinal.plan(10**6, 384, dtype="f16"), vicinal.plan(10**6, 384, dtype="f16", graph={"degree": 32})
+    assert flat.graph_bytes == flat.build_bytes == 0 < graph.build_bytes <= graph.workspace_bytes and graph.graph_bytes >= 10**6 * 32 * 4
     assert graph.file_bytes - flat.file_bytes > 10**6 * (32 * 4 + 384) and graph.host_bytes > flat.host_bytes

@@ -15,15 +15,15 @@ from ._errors import (ArgumentError, BudgetError, CancelledError, CapacityError,
                       OutOfMemoryError, StorageError, UnavailableError, UnsupportedError, VersionError)
 from ._files import FileInfo, Truth, generate, info, read, read_truth, recall, truth, write, write_truth
 from ._hits import Hits, Ranges, Stats
-from ._index import Filter, Graph, Index, Memory
+from ._index import Filter, Graph, GraphReport, Index, Memory
 from ._lib import LIB as _LIB
 
 __version__: str = _LIB.vic_version().decode()
 
 __all__ = [
     "ArgumentError", "BudgetError", "Calibration", "CancelledError", "CapacityError", "ChecksumError", "Device", "DeviceError", "DeviceInfo",
-    "DimensionError", "ElementTypeError", "Error", "FileInfo", "Filter", "ForkedError", "FormatError", "Graph", "Hits", "IdError", "Index",
-    "InternalError", "LockedError", "Memory", "MissingFileError", "NotFiniteError", "NotFoundError", "OutOfMemoryError", "Plan", "Ranges",
-    "Stats", "StorageError", "Truth", "UnavailableError", "UnsupportedError", "VersionError", "build", "devices", "generate", "info",
-    "open", "plan", "read", "read_truth", "recall", "truth", "write", "write_truth",
+    "DimensionError", "ElementTypeError", "Error", "FileInfo", "Filter", "ForkedError", "FormatError", "Graph", "GraphReport", "Hits",
+    "IdError", "Index", "InternalError", "LockedError", "Memory", "MissingFileError", "NotFiniteError", "NotFoundError", "OutOfMemoryError",
+    "Plan", "Ranges", "Stats", "StorageError", "Truth", "UnavailableError", "UnsupportedError", "VersionError", "build", "devices",
+    "generate", "info", "open", "plan", "read", "read_truth", "recall", "truth", "write", "write_truth",
 ]

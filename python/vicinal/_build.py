@@ -85,7 +85,8 @@ class _TextsFile:
 
 
 class Plan(NamedTuple):
-    """Bytes that an index would need: the rows, what lies beside them, workspaces; on the host, on the GPU, in a file."""
+    """Bytes that an index would need: the rows, what lies beside them, workspaces; on the host, on the GPU, in a file. Of what
+    lies beside them, codes and a graph; of the workspaces, what is given back when the graph is built."""
 
     row_bytes: int
     extra_bytes: int
@@ -93,6 +94,9 @@ class Plan(NamedTuple):
     host_bytes: int
     device_bytes: int
     file_bytes: int
+    code_bytes: int
+    graph_bytes: int
+    build_bytes: int
 
 
 def plan(rows: int, dim: int, metric: str = "cosine", dtype: str = "f32", planes: Planes = None, device: Union[str, Device] = "auto",
@@ -173,7 +177,7 @@ def build(rows: Any, metric: str = "cosine", *, ids: Any = None, texts: Optional
         options.progress = watch.hook
         _lib.check_file(call(chosen.shared.pointer, source, ctypes.byref(options), ctypes.byref(pointer)))
         handle = Handle(pointer, chosen)
-    return Index(handle, None if path is None else os.fspath(path), threads)
+    return Index(handle, None if path is None else os.fspath(path), threads, {})
 
 
 def reader_options(dtype: Any, format: Optional[str], dataset: Optional[str]) -> _lib.ReaderOptions:
@@ -200,23 +204,35 @@ def file_facts(path: Path) -> _lib.FileInfo:
 
 
 def open(path: Path, device: Union[str, Device] = "auto", *, threads: Optional[int] = None, check: bool = False, planes: Planes = None,
-         progress: Union[bool, Reporter] = False) -> Index:
-    """Opens an index file; its rows are read when they are searched, and stay in the file.
+         progress: Union[bool, Reporter] = False, graph: GraphChoice = None, metric: Optional[str] = None, dtype: Any = None) -> Index:
+    """Opens an index file; its rows are read when they are searched, and stay in the file. An index of DiskANN (PREFIX with
+    PREFIX.data beside it, or PREFIX_disk.index) is read into memory.
 
     check: verify every checksum first. planes: codes to make now in memory where the file has none.
-    Raises MissingFileError, FormatError (what the file looks like instead), VersionError, ChecksumError, UnavailableError.
+    graph: True or a dict as for `build`: a graph to build now in place of the one that there may be; the rows are not copied.
+    metric, dtype: what a file of DiskANN does not say; None: what lies beside it says, else "l2" and what can be found.
+    Raises MissingFileError, FormatError (what the file looks like instead), VersionError, ChecksumError, UnavailableError,
+    ElementTypeError (the dtype must be given).
     """
-    chosen, pointer = device_for(device, threads), ctypes.c_void_p()
+    chosen, walked = device_for(device, threads), _graph(graph)
+    options = _lib.OpenOptions(check=int(check), planes=_planes(planes), graph=walked and ctypes.addressof(walked),
+                               metric=0 if metric is None else _arrays.parse("metric", metric), dtype=0 if dtype is None else _arrays.parse("dtype", dtype))
+    return _opened(path, chosen, threads, options, progress, walked is None)
+
+
+def _opened(path: Path, chosen: Device, threads: Optional[int], options: _lib.OpenOptions, progress: Union[bool, Reporter], again: bool) -> Index:
+    """again: whether the file and these options make this index once more."""
+    pointer = ctypes.c_void_p()
     with Watch(progress) as watch:
-        options = _lib.OpenOptions(check=int(check), planes=_planes(planes), progress=watch.hook)
+        options.progress = watch.hook
         _lib.check_file(_lib.LIB.vic_index_open(chosen.shared.pointer, _arrays.path_bytes(path), ctypes.byref(options), ctypes.byref(pointer)))
         handle = Handle(pointer, chosen)
-    return Index(handle, os.fspath(path), threads)
+    return Index(handle, os.fspath(path), threads, {name: getattr(options, name) for name in ("planes", "metric", "dtype")} if again else None)
 
 
-def open_path(path: str, device: str, threads: Optional[int]) -> Index:
+def open_path(path: str, device: str, threads: Optional[int], more: Mapping[str, int]) -> Index:
     """An unpickled index of a file."""
-    return open(path, device, threads=threads)
+    return _opened(path, device_for(device, threads), threads, _lib.OpenOptions(**more), False, True)
 
 
 def open_bytes(contents: bytes, device: str, threads: Optional[int]) -> Index:

@@ -45,11 +45,29 @@ class Memory(NamedTuple):
 
 class Graph(NamedTuple):
     """A graph over the rows: the most neighbours of a row, the rows at which walks begin, the rows that its build had to tie
-    in by hand."""
+    in by hand; the beam and alpha that it was built with and what built it (0 and "" where a file does not say)."""
 
     degree: int
     entries: int
     repairs: int
+    beam: int
+    alpha: float
+    builder: str
+
+
+class GraphReport(NamedTuple):
+    """What a graph looks like. edges; symmetric: those whose other direction is there too; unreached: rows that no walk can
+    come to; least, most: neighbours of a row; histogram: rows by their number of neighbours d, each at d * 16 // (degree + 1)."""
+
+    rows: int
+    edges: int
+    symmetric: int
+    unreached: int
+    degree: int
+    entries: int
+    least: int
+    most: int
+    histogram: tuple[int, ...]
 
 
 class Handle:
@@ -133,11 +151,12 @@ class Index:
     ['x', 'y']
     """
 
-    def __init__(self, handle: Handle, path: Optional[str] = None, threads: Optional[int] = None) -> None:
+    def __init__(self, handle: Handle, path: Optional[str] = None, threads: Optional[int] = None, more: Optional[dict[str, Any]] = None) -> None:
         self._handle: Optional[Handle] = handle
         self._path = path
         self._slots: dict[Any, list[Any]] = {}
         self._wanted = (handle.device.name, threads)
+        self._more = more  # what else `open` was given to read the file again; None: the file alone is not this index
         info = self._info()
         self._rows: int = info.rows
         self._dim: int = info.dim
@@ -204,9 +223,18 @@ class Index:
 
     @property
     def graph(self) -> Optional[Graph]:
-        """What there is of a graph: degree, entries, repairs; None for an index that always searches exactly."""
+        """What is known of its graph; None for an index that always searches exactly."""
         info = self._info()
-        return Graph(info.degree, info.entries, info.repairs) if info.degree else None
+        if not info.degree:
+            return None
+        return Graph(info.degree, info.entries, info.repairs, info.graph_beam, round(info.graph_alpha, 6), info.graph_builder.decode())
+
+    def graph_report(self) -> GraphReport:
+        """Looks at every edge of the graph: milliseconds for a hundred thousand rows. UnsupportedError: there is none."""
+        raw = _lib.GraphReport()
+        _lib.check(_lib.LIB.vic_index_graph(self._live().pointer, ctypes.byref(raw)))
+        report = GraphReport._make(getattr(raw, name) for name in GraphReport._fields)
+        return report._replace(histogram=tuple(report.histogram))
 
     @property
     def metadata(self) -> Any:
@@ -469,10 +497,13 @@ class Index:
 
     # ---------------------------------------------------------------- files and lifetime
 
-    def save(self, path: Path, progress: Union[bool, Reporter] = False) -> None:
-        """Writes the index to a file, atomically: after a crash or on a full disk the old file is whole."""
+    def save(self, path: Path, progress: Union[bool, Reporter] = False, *, format: Optional[str] = None) -> None:
+        """Writes the index to a file, atomically: after a crash or on a full disk the old file is whole.
+
+        format: "diskann" writes PATH, PATH.data and PATH_metadata.bin as DiskANN loads them; of an index with a graph and without
+        ids of the caller's (UnsupportedError). Texts, metadata and codes stay behind."""
         with Watch(progress) as watch:
-            options = _lib.SaveOptions(progress=watch.hook)
+            options = _lib.SaveOptions(progress=watch.hook, format=None if format is None else format.encode())
             _lib.check_file(_lib.LIB.vic_index_save(self._live().pointer, _arrays.path_bytes(path), ctypes.byref(options)))
 
     def check(self, progress: Union[bool, Reporter] = False) -> None:
@@ -495,8 +526,8 @@ class Index:
         """By path for an index of a file, else by its bytes; the copy is opened on a device of the same name."""
         from ._build import open_bytes, open_path
         device, threads = self._wanted
-        if self._path is not None:
-            return open_path, (os.path.abspath(self._path), device, threads)
+        if self._path is not None and self._more is not None:
+            return open_path, (os.path.abspath(self._path), device, threads, self._more)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "index.vic")
             self.save(path)
