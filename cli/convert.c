@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum target { TO_AUTO, TO_VECTORS, TO_VICINAL, TO_DISKANN };
+enum target { TO_AUTO, TO_VECTORS, TO_VICINAL, TO_DISKANN, TO_DISKANN_DISK };
 
 struct convert_args {
     struct common_args common;
@@ -69,14 +69,15 @@ done:
     return code;
 }
 
-/* An index into another file of indexes: our own name says so, DiskANN's graph has none and must be asked for. */
+/* An index into another file of indexes: names say so, but for DiskANN's graph, which has none and must be asked for. */
 static enum target target_of(const struct convert_args *args, const char *out) {
     if (args->to != TO_AUTO) return (enum target)args->to;
+    if (path_ends(out, "_disk.index")) return TO_DISKANN_DISK;
     return path_ends(out, ".vic") ? TO_VICINAL : TO_VECTORS;
 }
 
 static int convert_index(struct vic_device *device, const struct convert_args *args, const char *in, const char *out) {
-    static const char *const formats[] = {[TO_VICINAL] = NULL, [TO_DISKANN] = "diskann"};
+    static const char *const formats[] = {[TO_DISKANN] = "diskann", [TO_DISKANN_DISK] = "diskann-disk"};
     int code = FAILED;
     enum target target = target_of(args, out);
     const struct vic_save_options save = {.size = sizeof save, .format = formats[target], .progress = progress_hook()};
@@ -127,8 +128,8 @@ done:
 }
 
 static const struct option_row convert_options[] = {
-    {"to", 0, OPTION_CHOICE, "auto|vectors|vicinal|diskann", 0, 0, offsetof(struct convert_args, to), OPTIONAL,
-     "what OUT is to be: vectors, or an index of this kind (auto: .vic is an index, all else vectors)"},
+    {"to", 0, OPTION_CHOICE, "auto|vectors|vicinal|diskann|diskann-disk", 0, 0, offsetof(struct convert_args, to), OPTIONAL,
+     "what OUT is to be: vectors, or an index of this kind (auto: .vic and _disk.index are indexes, all else vectors)"},
     {.name = NULL},
 };
 
@@ -140,8 +141,8 @@ const struct command convert_command = {
              ".bvecs .fbin .u8bin .i8bin .f16bin .bin .npy for vectors, .bin .ivecs .npy for ground truth, .vic for an index. "
              "With --type values are rounded to a narrower float and refused when they overflow; for an integer type they "
              "must be whole. IN may be an index of DiskANN, in memory (NAME, with NAME.data beside it) or on disk "
-             "(NAME_disk.index); --metric and --read-type say what its files do not. --to diskann writes NAME, NAME.data and "
-             "NAME_metadata.bin from an index with a graph.",
+             "(NAME_disk.index); --metric and --read-type say what its files do not. An index with a graph is written "
+             "so too: --to diskann makes NAME, NAME.data and NAME_metadata.bin, a NAME_disk.index comes with codes beside it.",
     .example = "vicinal convert rows.fbin rows.npy --type f16",
     .options = convert_options,
     .defaults = &(const struct convert_args){.to = TO_AUTO},

@@ -406,7 +406,8 @@ struct vic_save_options {
     size_t size;
     struct vic_progress progress;
     /* NULL: a file of ours. "diskann": PATH, PATH.data and PATH_metadata.bin as DiskANN's index in memory has them; of an index
-     * with a graph and without ids of the caller's (VIC_UNSUPPORTED). Texts, metadata and codes stay behind. */
+     * with a graph and without ids of the caller's (VIC_UNSUPPORTED). "diskann-disk": PATH, which ends in _disk.index, and the
+     * files beside it, with codes of product quantisation that are trained for it. Texts, metadata and planes stay behind. */
     const char *format;
 };
 

@@ -8,7 +8,7 @@
 #include "index/diskann.h"
 
 #include "base/progress.h"
-#include "data/sink.h"
+#include "data/diskann.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -18,15 +18,7 @@
 
 /* ---- lists, as they are written */
 
-struct lists {
-    const struct graph *graph;
-    uint32_t start, start_list[GRAPH_DEGREE_MAX];
-    int64_t start_count;
-    int64_t most; /* neighbours of a node */
-    uint64_t edges;
-};
-
-static const uint32_t *list_of(const struct lists *lists, int64_t row, int64_t *count) {
+const uint32_t *diskann_list(const struct diskann_lists *lists, int64_t row, int64_t *count) {
     const uint32_t *slots = graph_row(lists->graph, row);
     if (row == lists->start) {
         *count = lists->start_count;
@@ -37,7 +29,7 @@ static const uint32_t *list_of(const struct lists *lists, int64_t row, int64_t *
 }
 
 /* Entry points that the start does not lead to become its neighbours. */
-static enum vic_status start_lead(struct lists *lists, struct mem *mem) {
+static enum vic_status start_lead(struct diskann_lists *lists, struct mem *mem) {
     const struct graph *graph = lists->graph;
     uint64_t n = (uint64_t)graph->n, marks_bytes = (n + 63) / 64 * sizeof(uint64_t);
     void *queue = NULL, *marks = NULL;
@@ -64,16 +56,16 @@ done:
     return status;
 }
 
-static enum vic_status lists_open(const struct vic_index *index, struct lists *lists) {
+enum vic_status diskann_lists_open(const struct vic_index *index, struct diskann_lists *lists) {
     const struct graph *graph = &index->graph;
-    *lists = (struct lists){.graph = graph, .start = graph->entries[0]};
+    *lists = (struct diskann_lists){.graph = graph, .start = graph->entries[0]};
     const uint32_t *slots = graph_row(graph, lists->start);
     lists->start_count = slots_used(slots, graph->degree);
     memcpy(lists->start_list, slots, (size_t)lists->start_count * sizeof *slots);
     enum vic_status status = start_lead(lists, &index->device->host);
     for (int64_t row = 0; row < graph->n && status == VIC_OK; row++) {
         int64_t count = 0;
-        (void)list_of(lists, row, &count);
+        (void)diskann_list(lists, row, &count);
         lists->edges += (uint64_t)count;
         if (count > lists->most) lists->most = count;
     }
@@ -82,8 +74,8 @@ static enum vic_status lists_open(const struct vic_index *index, struct lists *l
 
 /* ---- rows, as DiskANN has them */
 
-static enum vic_dtype written_type(const struct rows *rows) { return dtype_is_integer(rows->dtype) ? rows->dtype : VIC_F32; }
-static uint64_t written_bytes(const struct rows *rows) { return (uint64_t)rows->dim * vic_dtype_bytes(written_type(rows)); }
+enum vic_dtype diskann_type(const struct rows *rows) { return dtype_is_integer(rows->dtype) ? rows->dtype : VIC_F32; }
+static uint64_t written_bytes(const struct rows *rows) { return (uint64_t)rows->dim * vic_dtype_bytes(diskann_type(rows)); }
 
 static void unit_length(float *values, int64_t dim) {
     double sum = 0;
@@ -92,11 +84,11 @@ static void unit_length(float *values, int64_t dim) {
     for (int64_t j = 0; j < dim && norm > 0; j++) values[j] = (float)((double)values[j] / norm);
 }
 
-static void row_take(const struct rows *rows, int64_t row, void *out) {
+void diskann_row(const struct rows *rows, int64_t row, void *out) {
     uint64_t bytes = (uint64_t)rows->dim * vic_dtype_bytes(rows->dtype);
     const char *from = (const char *)rows->data + (uint64_t)row * bytes;
     float *values = out;
-    if (rows->dtype == written_type(rows))
+    if (rows->dtype == diskann_type(rows))
         memcpy(out, from, (size_t)bytes);
     else
         for (int64_t j = 0; j < rows->dim; j++) values[j] = dtype_load(rows->dtype, from, j);
@@ -105,20 +97,31 @@ static void row_take(const struct rows *rows, int64_t row, void *out) {
 
 /* ---- files */
 
-/* A file of a set on its way. */
-struct part {
-    struct sink *sink;
-    char path[PATH_MAX];
-};
-
-static enum vic_status part_open(struct part *part, const char *prefix, const char *suffix, uint64_t bytes) {
+enum vic_status diskann_part_open(struct diskann_part *part, const char *prefix, const char *suffix, uint64_t bytes) {
     int used = snprintf(part->path, sizeof part->path, "%s%s", prefix, suffix);
     if (used < 0 || (size_t)used >= sizeof part->path)
         return status_fail(VIC_ARGUMENT, "expected a path of less than %zu bytes, found %d", sizeof part->path, used);
     return sink_open(part->path, bytes, &part->sink);
 }
 
-static enum vic_status data_write(const struct rows *rows, const struct vic_progress *hook, struct part *part) {
+/* A file that DiskANN would take for a part of the set, left there by another one. */
+enum vic_status diskann_leftover_refuse(const char *path, const char *const *suffixes) {
+    for (; *suffixes; suffixes++) {
+        struct status_note note;
+        struct source source;
+        status_keep(&note, VIC_INTERNAL);
+        enum vic_status status = diskann_beside_open(path, NULL, *suffixes, &source);
+        source_close(&source);
+        if (status == VIC_OK)
+            return status_fail(VIC_ARGUMENT,
+                               "expected no file %.300s%s, which DiskANN would read as a part of this index; remove it", path,
+                               *suffixes);
+        (void)status_raise(&note);
+    }
+    return VIC_OK;
+}
+
+static enum vic_status data_write(const struct rows *rows, const struct vic_progress *hook, struct diskann_part *part) {
     const uint32_t head[] = {(uint32_t)rows->n, (uint32_t)rows->dim};
     uint64_t row_bytes = written_bytes(rows);
     float row[DIM_MAX];
@@ -126,7 +129,7 @@ static enum vic_status data_write(const struct rows *rows, const struct vic_prog
     enum vic_status status = VIC_OK;
     TRY(sink_write(part->sink, head, sizeof head));
     for (int64_t i = 0; i < rows->n; i++) {
-        row_take(rows, i, row);
+        diskann_row(rows, i, row);
         TRY(sink_write(part->sink, row, row_bytes));
         if (i % 1024 == 0 || i + 1 == rows->n) TRY(progress_step(&progress, i + 1));
     }
@@ -134,19 +137,18 @@ done:
     return status;
 }
 
-/* As the Python package of DiskANN describes an index; ours reads it too. */
-static enum vic_status description_write(const struct rows *rows, struct part *part) {
+enum vic_status diskann_description_write(const struct rows *rows, struct diskann_part *part) {
     static const uint64_t types[] = {[VIC_F32] = 0, [VIC_I8] = 1, [VIC_U8] = 2};
     static const uint64_t metrics[] = {[VIC_L2] = 0, [VIC_DOT] = 1, [VIC_COSINE] = 2};
-    const uint64_t words[] = {types[written_type(rows)], metrics[rows->metric], (uint64_t)rows->n, (uint64_t)rows->dim};
+    const uint64_t words[] = {types[diskann_type(rows)], metrics[rows->metric], (uint64_t)rows->n, (uint64_t)rows->dim};
     return sink_write(part->sink, words, sizeof words);
 }
 
-static uint64_t graph_file_bytes(const struct lists *lists) {
+static uint64_t graph_file_bytes(const struct diskann_lists *lists) {
     return 24 + ((uint64_t)lists->graph->n + lists->edges) * sizeof(uint32_t);
 }
 
-static enum vic_status graph_write(const struct lists *lists, struct part *part) {
+static enum vic_status graph_write(const struct diskann_lists *lists, struct diskann_part *part) {
     const uint64_t size = graph_file_bytes(lists), frozen = 0;
     const uint32_t words[] = {(uint32_t)lists->most, lists->start};
     enum vic_status status = VIC_OK;
@@ -155,7 +157,7 @@ static enum vic_status graph_write(const struct lists *lists, struct part *part)
     TRY(sink_write(part->sink, &frozen, sizeof frozen));
     for (int64_t row = 0; row < lists->graph->n; row++) {
         int64_t count = 0;
-        const uint32_t *list = list_of(lists, row, &count);
+        const uint32_t *list = diskann_list(lists, row, &count);
         const uint32_t word = (uint32_t)count;
         TRY(sink_write(part->sink, &word, sizeof word));
         TRY(sink_write(part->sink, list, (uint64_t)count * sizeof *list));
@@ -167,15 +169,17 @@ done:
 static enum vic_status memory_save(const struct vic_index *index, const char *path, const struct vic_progress *progress) {
     enum { DATA, DESCRIPTION, GRAPH, PARTS };
     const struct rows *rows = &index->corpus.rows;
-    struct part parts[PARTS] = {{.sink = NULL}};
-    struct lists lists;
+    struct diskann_part parts[PARTS] = {{.sink = NULL}};
+    static const char *const leftovers[] = {".del", ".tags", "_labels.txt", NULL};
+    struct diskann_lists lists;
     enum vic_status status = VIC_OK;
-    TRY(lists_open(index, &lists));
-    TRY(part_open(&parts[DATA], path, ".data", 8 + (uint64_t)rows->n * written_bytes(rows)));
-    TRY(part_open(&parts[DESCRIPTION], path, "_metadata.bin", 0));
-    TRY(part_open(&parts[GRAPH], path, "", graph_file_bytes(&lists)));
+    TRY(diskann_leftover_refuse(path, leftovers));
+    TRY(diskann_lists_open(index, &lists));
+    TRY(diskann_part_open(&parts[DATA], path, ".data", 8 + (uint64_t)rows->n * written_bytes(rows)));
+    TRY(diskann_part_open(&parts[DESCRIPTION], path, "_metadata.bin", 0));
+    TRY(diskann_part_open(&parts[GRAPH], path, "", graph_file_bytes(&lists)));
     TRY(data_write(rows, progress, &parts[DATA]));
-    TRY(description_write(rows, &parts[DESCRIPTION]));
+    TRY(diskann_description_write(rows, &parts[DESCRIPTION]));
     TRY(graph_write(&lists, &parts[GRAPH]));
     for (int i = 0; i < PARTS; i++) TRY(sink_commit(parts[i].sink));
 done:
@@ -188,7 +192,7 @@ done:
 static const struct diskann_form {
     const char *name;
     enum vic_status (*save)(const struct vic_index *index, const char *path, const struct vic_progress *progress);
-} forms[] = {{"diskann", memory_save}};
+} forms[] = {{"diskann", memory_save}, {"diskann-disk", diskann_disk_save}};
 enum { FORMS = sizeof forms / sizeof *forms };
 
 static enum vic_status index_fits(const struct vic_index *index) {
@@ -213,5 +217,5 @@ enum vic_status diskann_index_save(const struct vic_index *index, const char *pa
         enum vic_status status = index_fits(index);
         return status == VIC_OK ? forms[i].save(index, path, progress) : status;
     }
-    return status_fail(VIC_ARGUMENT, "expected options.format to be NULL or diskann, found \"%.40s\"", format);
+    return status_fail(VIC_ARGUMENT, "expected options.format to be NULL, diskann or diskann-disk, found \"%.40s\"", format);
 }

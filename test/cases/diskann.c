@@ -1,6 +1,7 @@
-/* FMT: files of DiskANN. Public cases, distilled from bug reports of this field. */
+/* FMT and QNT: files of DiskANN. Public cases, distilled from bug reports of this field. */
 #include "data/diskann.h"
 #include "index/index.h"
+#include "quant/pq.h"
 #include "support/diskann_set.h"
 #include "support/foreign.h"
 #include "support/oracle.h"
@@ -185,6 +186,71 @@ static void FMT_10_generations_are_told_apart(void **state) {
     scratch_clear();
 }
 
+/* The same set with an order of dimensions before the chunks, as an older version wrote it. */
+static struct blob with_order(const struct blob *pivots, uint32_t count) {
+    struct blob blob = blob_copy(pivots);
+    uint64_t at[5], dim = 12;
+    memcpy(at, blob.bytes + 8, 4 * sizeof *at);
+    struct blob tail = {0};
+    blob_add_u32(&tail, (uint32_t)dim), blob_add_u32(&tail, 1);
+    for (uint32_t j = 0; j < dim; j++) blob_add_u32(&tail, j);
+    blob_add(&tail, blob.bytes + at[2], blob.size - at[2]);
+    blob.size = at[2];
+    blob_add(&blob, tail.bytes, tail.size);
+    at[3] = at[2] + 8 + dim * 4, at[4] = blob.size;
+    memcpy(blob.bytes, &count, 4);
+    memcpy(blob.bytes + 8, at, sizeof at);
+    blob_free(&tail);
+    return blob;
+}
+
+static void table_of(const char *path, const float *query, float *room) {
+    static float centres[256 * 12], centroid[12];
+    uint32_t offsets[13];
+    struct source source;
+    struct diskann_pivots pivots;
+    struct pq pq;
+    struct pq_table table;
+    must(source_open(path, &source));
+    must(diskann_pivots_open(&source, &pivots));
+    must(diskann_pivots_read(&source, &pivots, centres, centroid, offsets));
+    source_close(&source);
+    const struct pq_parts parts = {
+        .dim = 12, .chunks = pivots.chunks, .centres = 256, .offsets = offsets, .pivots = centres, .centroid = centroid};
+    must(pq_open(test_device, &parts, path, &pq));
+    assert_true(pq_table_room(&pq) <= 4096);
+    pq_table_fill(&pq, VIC_L2, VIC_F32, query, room, &table);
+    pq_free(&pq);
+}
+
+static void QNT_05_pivots_of_four_and_of_five_offsets(void **state) {
+    (void)state;
+    static float four_room[4096], five_room[4096];
+    struct blob four = blob_read("test/data/diskann/f_pq_pivots.bin"), data = blob_read("test/data/diskann/f.data");
+    struct blob five = with_order(&four, 5), six = with_order(&four, 6), turned = with_order(&four, 5);
+    blob_write(scratch_path("five.bin"), five.bytes, five.size);
+    const float *query = (const float *)(const void *)(data.bytes + 8);
+    table_of("test/data/diskann/f_pq_pivots.bin", query, four_room);
+    table_of(scratch_path("five.bin"), query, five_room);
+    assert_memory_equal(four_room, five_room, sizeof four_room);
+    struct source source;
+    struct diskann_pivots pivots;
+    blob_write(scratch_path("six.bin"), six.bytes, six.size);
+    must(source_open(scratch_path("six.bin"), &source));
+    assert_int_equal(diskann_pivots_open(&source, &pivots), VIC_FORMAT);
+    assert_non_null(strstr(vic_last_error(), "which begin with 4 or 5 and 1, found 6 and 1"));
+    source_close(&source);
+    uint64_t order;
+    memcpy(&order, turned.bytes + 8 + 16, sizeof order);
+    turned.bytes[order + 8] = 1, turned.bytes[order + 12] = 0;
+    blob_write(scratch_path("turned.bin"), turned.bytes, turned.size);
+    must(source_open(scratch_path("turned.bin"), &source));
+    assert_int_equal(diskann_pivots_open(&source, &pivots), VIC_UNSUPPORTED);
+    source_close(&source);
+    blob_free(&four), blob_free(&five), blob_free(&six), blob_free(&turned), blob_free(&data);
+    scratch_clear();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(FMT_03_a_disk_index_that_was_cut),
@@ -193,6 +259,7 @@ int main(void) {
         cmocka_unit_test(FMT_08_where_node_12_is),
         cmocka_unit_test(FMT_09_every_degree_up_to_the_limit),
         cmocka_unit_test(FMT_10_generations_are_told_apart),
+        cmocka_unit_test(QNT_05_pivots_of_four_and_of_five_offsets),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,5 +1,6 @@
 /* Indexes of DiskANN opened as ours and written again: rows, lists, entry points, types, metrics; what was wrong is named and
  * nothing half-built stays. */
+#include "data/diskann.h"
 #include "index/index.h"
 #include "support/diskann_set.h"
 #include "support/oracle.h"
@@ -335,6 +336,119 @@ static void the_start_leads_to_every_entry_point(void **state) {
     scratch_clear();
 }
 
+/* ---- on a disk */
+
+/* Pivots and codes of a set of 300 rows. */
+static void check_codes(const char *prefix, int64_t dim) {
+    struct source source;
+    struct diskann_pivots pivots;
+    int64_t rows = 0, chunks = 0;
+    must(diskann_beside_open(scratch_path(prefix), NULL, "_pq_pivots.bin", &source));
+    must(diskann_pivots_open(&source, &pivots));
+    float *centres = take(256 * (size_t)dim * 4), *centroid = take((size_t)dim * 4);
+    uint32_t *offsets = take(((size_t)pivots.chunks + 1) * 4);
+    must(diskann_pivots_read(&source, &pivots, centres, centroid, offsets));
+    assert_int_equal(pivots.dim, dim);
+    source_close(&source);
+    must(diskann_beside_open(scratch_path(prefix), NULL, "_pq_compressed.bin", &source));
+    must(diskann_bin_open(&source, 1, &rows, &chunks));
+    assert_int_equal(rows, 300);
+    assert_int_equal(chunks, pivots.chunks);
+    source_close(&source);
+    free(centres), free(centroid), free(offsets);
+}
+
+/* Ours from its own lists: nodes are the same bytes, and codes are of as many rows and dimensions. */
+static void disk_indexes_come_out_as_they_went_in(void **state) {
+    (void)state;
+    static const struct {
+        const char *path, *prefix;
+        int64_t dim;
+    } sets[] = {{GOLDEN "f_disk.index", "f", 12}, {GOLDEN "u_disk.index", "u", 16}};
+    for (size_t i = 0; i < 2; i++) {
+        char name[32];
+        struct vic_index *index = opened(sets[i].path, 0, 0);
+        (void)snprintf(name, sizeof name, "%s_disk.index", sets[i].prefix);
+        save(index, scratch_path(name), "diskann-disk");
+        vic_index_free(index);
+        check_same_files(sets[i].path, scratch_path(name));
+        check_codes(sets[i].prefix, sets[i].dim);
+        vic_index_free(opened(scratch_path(name), 0, 0)); /* all files are held against each other */
+    }
+    scratch_clear();
+}
+
+/* Divided and multiplied again, values are right to the last bit or two; the lists are the same. */
+static void inner_products_on_a_disk_have_a_coordinate_more(void **state) {
+    (void)state;
+    struct vic_index *index = opened(GOLDEN "ip_disk.index", 0, 0);
+    save(index, scratch_path("ip_disk.index"), "diskann-disk");
+    check_codes("ip", 13);
+    struct vic_index *again = opened(scratch_path("ip_disk.index"), 0, 0);
+    assert_int_equal(again->corpus.rows.metric, VIC_DOT);
+    assert_int_equal(again->corpus.rows.dim, 12);
+    assert_memory_equal(again->graph.neighbours, index->graph.neighbours, (size_t)(300 * index->graph.degree) * 4);
+    const float *right = index->corpus.rows.data, *found = again->corpus.rows.data;
+    for (int64_t c = 0; c < 300 * 12; c++) assert_true(fabsf(found[c] - right[c]) <= 3e-7f * fabsf(right[c]));
+    /* The coordinate that was added makes every row as long as the longest. */
+    struct blob disk = blob_read(scratch_path("ip_disk.index"));
+    const float *row = (const float *)(const void *)(disk.bytes + 4096);
+    double sum = 0;
+    for (int j = 0; j < 13; j++) sum += (double)row[j] * (double)row[j];
+    assert_true(fabs(sum - 1) < 1e-6);
+    blob_free(&disk);
+    vic_index_free(again);
+    vic_index_free(index);
+    scratch_clear();
+}
+
+static void a_node_longer_than_a_sector_takes_several(void **state) {
+    (void)state;
+    const struct diskann_sample wide = {.n = 300, .dim = 1100, .dtype = VIC_F32, .room = 16, .start = 7};
+    const char *path = diskann_disk_write(&wide, "w");
+    struct vic_index *index = opened(path, 0, 0);
+    save(index, scratch_path("o_disk.index"), "diskann-disk");
+    check_same_files(path, scratch_path("o_disk.index"));
+    vic_index_free(index);
+    scratch_clear();
+}
+
+static void check_not_saved(const struct vic_index *index, const char *path, const char *format, enum vic_status status,
+                            const char *words) {
+    const struct vic_save_options options = {.size = sizeof options, .format = format};
+    int64_t files = scratch_count();
+    assert_int_equal(vic_index_save(index, path, &options), status);
+    if (!strstr(vic_last_error(), words)) print_message("\"%s\" should hold \"%s\"\n", vic_last_error(), words);
+    assert_non_null(strstr(vic_last_error(), words));
+    assert_int_equal(scratch_count(), files);
+}
+
+/* DiskANN would take them for parts of the new set. */
+static void files_of_another_set_are_in_the_way(void **state) {
+    (void)state;
+    static const char *const left[] = {"x_disk.index_medoids.bin",
+                                       "x_disk.index_centroids.bin",
+                                       "x_disk.index_pq_pivots.bin",
+                                       "x_disk.index_max_base_norm.bin",
+                                       "m.del",
+                                       "m.tags"};
+    struct vic_index *index = opened(GOLDEN "f", 0, 0);
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+        blob_write(scratch_path(left[i]), (const unsigned char *)"x", 1);
+        if (left[i][0] == 'x')
+            check_not_saved(index, scratch_path("x_disk.index"), "diskann-disk", VIC_ARGUMENT, left[i]);
+        else
+            check_not_saved(index, scratch_path("m"), "diskann", VIC_ARGUMENT, left[i]);
+        scratch_clear();
+    }
+    check_not_saved(index, scratch_path("x.index"), "diskann-disk", VIC_ARGUMENT, "expected a path that ends in _disk.index");
+    vic_index_free(index);
+    index = opened(GOLDEN "u", VIC_COSINE, 0);
+    check_not_saved(index, scratch_path("x_disk.index"), "diskann-disk", VIC_UNSUPPORTED,
+                    "expected l2 for integers in DiskANN's disk form, found cosine of u8");
+    vic_index_free(index);
+}
+
 /* ---- refusals */
 
 static void what_diskann_cannot_hold_is_not_written(void **state) {
@@ -426,6 +540,10 @@ int main(void) {
         cmocka_unit_test(the_type_of_vectors_in_memory_is_asked_for_where_nothing_tells),
         cmocka_unit_test(half_precision_goes_out_as_float32),
         cmocka_unit_test(the_start_leads_to_every_entry_point),
+        cmocka_unit_test(disk_indexes_come_out_as_they_went_in),
+        cmocka_unit_test(inner_products_on_a_disk_have_a_coordinate_more),
+        cmocka_unit_test(a_node_longer_than_a_sector_takes_several),
+        cmocka_unit_test(files_of_another_set_are_in_the_way),
         cmocka_unit_test(what_diskann_cannot_hold_is_not_written),
         cmocka_unit_test(sets_whose_files_disagree_are_refused),
         cmocka_unit_test(rows_that_are_not_finite_are_refused),

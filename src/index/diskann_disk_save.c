@@ -1,0 +1,255 @@
+/* The disk form: nodes in sectors, and beside them what DiskANN finds its way by, codes of product quantisation.
+ *
+ * For inner products it searches by l2 in one dimension more: rows are divided by the largest norm, and the new coordinate
+ * makes each of unit length. Codes are trained on what is written, a byte a dimension up to 96 of them and a quarter of the
+ * dimensions beyond 384.
+ *
+ * The surprising rule: it wants 256 centres a chunk. Where the rows have fewer distinct parts, the first centre is repeated. */
+#include "index/diskann.h"
+
+#include "base/progress.h"
+#include "data/diskann.h"
+#include "quant/pq.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { CHUNKS_PLAIN = 96, CHUNKS_MOST = 512 }; /* the latter is DiskANN's limit */
+enum { NODES, DESCRIPTION, PIVOTS, CODES, NORM, PARTS };
+
+struct disk_job {
+    const struct vic_index *index;
+    struct diskann_lists lists;
+    struct rows rows; /* as they are written: of dim and metric l2 or cosine */
+    void *own_rows;   /* for inner products, n * dim float32 */
+    float max_norm;   /* 0: not for inner products */
+    struct diskann_disk layout;
+    struct pq pq;
+    void *codes;
+    struct diskann_part parts[PARTS];
+};
+
+static uint64_t own_bytes(const struct disk_job *job) { return rows_bytes(&job->rows); }
+static uint64_t codes_bytes(const struct disk_job *job) { return (uint64_t)job->rows.n * (uint64_t)job->pq.parts.chunks; }
+
+/* ---- rows */
+
+static double square_sum(const struct rows *rows, int64_t row, float *values) {
+    double sum = 0;
+    diskann_row(rows, row, values);
+    for (int64_t j = 0; j < rows->dim; j++) sum += (double)values[j] * (double)values[j];
+    return sum;
+}
+
+/* Rows for inner products, changed into rows for l2. */
+static enum vic_status rows_widen(struct disk_job *job, struct mem *mem) {
+    const struct rows from = job->rows;
+    double largest = 0;
+    float values[DIM_MAX];
+    enum vic_status status = VIC_OK;
+    if (from.dim == DIM_MAX)
+        return status_fail(VIC_UNSUPPORTED, "expected a dim below %lld for inner products on a disk, which add one, found it",
+                           (long long)DIM_MAX);
+    job->rows = (struct rows){.n = from.n, .dim = from.dim + 1, .dtype = VIC_F32, .metric = VIC_L2};
+    TRY(mem_alloc(mem, own_bytes(job), "rows of one dimension more", &job->own_rows));
+    job->rows.data = job->own_rows;
+    for (int64_t i = 0; i < from.n; i++) {
+        double sum = square_sum(&from, i, values);
+        if (sum > largest) largest = sum;
+    }
+    job->max_norm = (float)sqrt(largest);
+    if (!float_finite(job->max_norm))
+        return status_fail(VIC_UNSUPPORTED, "expected norms that float32 can hold for inner products on a disk, found %g",
+                           sqrt(largest));
+    if (!(job->max_norm > 0)) job->max_norm = 1;
+    for (int64_t i = 0; i < from.n; i++) {
+        float *row = (float *)job->own_rows + i * job->rows.dim;
+        double sum = square_sum(&from, i, row) / ((double)job->max_norm * (double)job->max_norm);
+        for (int64_t j = 0; j < from.dim; j++) row[j] /= job->max_norm;
+        row[from.dim] = sum < 1 ? (float)sqrt(1 - sum) : 0;
+    }
+done:
+    return status;
+}
+
+static enum vic_status rows_choose(struct disk_job *job) {
+    job->rows = job->index->corpus.rows;
+    if (job->rows.metric == VIC_L2) return VIC_OK;
+    if (dtype_is_integer(job->rows.dtype))
+        return status_fail(VIC_UNSUPPORTED, "expected l2 for integers in DiskANN's disk form, found %s of %s",
+                           vic_metric_name(job->rows.metric), vic_dtype_name(job->rows.dtype));
+    return job->rows.metric == VIC_DOT ? rows_widen(job, &job->index->device->host) : VIC_OK;
+}
+
+/* ---- codes */
+
+static int64_t chunks_for(int64_t dim) {
+    int64_t chunks = dim <= CHUNKS_PLAIN ? dim : dim / 4 < CHUNKS_PLAIN ? CHUNKS_PLAIN : dim / 4;
+    return chunks < CHUNKS_MOST ? chunks : CHUNKS_MOST;
+}
+
+static enum vic_status codes_make(struct disk_job *job, const struct vic_progress *progress) {
+    struct vic_device *device = job->index->device;
+    const struct pq_training training = {.chunks = chunks_for(job->rows.dim)};
+    enum vic_status status = VIC_OK;
+    TRY(pq_train(device, &job->rows, &training, progress, &job->pq));
+    TRY(mem_alloc(&device->host, codes_bytes(job), "codes of rows", &job->codes));
+    TRY(pq_encode(device, &job->pq, &job->rows, progress, job->codes, NULL));
+done:
+    return status;
+}
+
+static enum vic_status bin_write(struct sink *sink, uint32_t rows, uint32_t columns, const void *values, uint64_t bytes) {
+    const uint32_t head[] = {rows, columns};
+    enum vic_status status = sink_write(sink, head, sizeof head);
+    return status == VIC_OK ? sink_write(sink, values, bytes) : status;
+}
+
+static enum vic_status zeroes_write(struct sink *sink, uint64_t bytes) {
+    static const unsigned char zeroes[DISKANN_SECTOR_BYTES];
+    enum vic_status status = VIC_OK;
+    for (uint64_t piece; bytes > 0 && status == VIC_OK; bytes -= piece) {
+        piece = bytes < sizeof zeroes ? bytes : sizeof zeroes;
+        status = sink_write(sink, zeroes, piece);
+    }
+    return status;
+}
+
+static enum vic_status pivots_write(const struct pq_parts *parts, struct sink *sink) {
+    uint64_t dim = (uint64_t)parts->dim, row_bytes = dim * sizeof(float), offsets[4] = {DISKANN_SECTOR_BYTES};
+    const uint32_t head[] = {DISKANN_CENTRES, (uint32_t)dim};
+    enum vic_status status = VIC_OK;
+    offsets[1] = offsets[0] + 8 + DISKANN_CENTRES * row_bytes;
+    offsets[2] = offsets[1] + 8 + row_bytes;
+    offsets[3] = offsets[2] + 8 + ((uint64_t)parts->chunks + 1) * sizeof(uint32_t);
+    TRY(bin_write(sink, 4, 1, offsets, sizeof offsets));
+    TRY(zeroes_write(sink, DISKANN_SECTOR_BYTES - 8 - sizeof offsets));
+    TRY(sink_write(sink, head, sizeof head));
+    for (int64_t c = 0; c < DISKANN_CENTRES; c++)
+        TRY(sink_write(sink, parts->pivots + (c < parts->centres ? c : 0) * parts->dim, row_bytes));
+    TRY(bin_write(sink, (uint32_t)dim, 1, parts->centroid, row_bytes));
+    TRY(bin_write(sink, (uint32_t)parts->chunks + 1, 1, parts->offsets, ((uint64_t)parts->chunks + 1) * sizeof(uint32_t)));
+done:
+    return status;
+}
+
+/* ---- nodes */
+
+static uint64_t row_bytes_of(const struct disk_job *job) {
+    return (uint64_t)job->rows.dim * vic_dtype_bytes(diskann_type(&job->rows));
+}
+
+static void layout_set(struct disk_job *job) {
+    const struct graph *graph = job->lists.graph;
+    int64_t room = job->lists.most > graph->degree ? job->lists.most : graph->degree;
+    uint64_t bytes = ((uint64_t)room + 1) * sizeof(uint32_t) + row_bytes_of(job);
+    job->layout = (struct diskann_disk){.generation = DISKANN_CPP,
+                                        .nodes = job->rows.n,
+                                        .dim = job->rows.dim,
+                                        .medoid = job->lists.start,
+                                        .sector_bytes = DISKANN_SECTOR_BYTES,
+                                        .node_bytes = bytes,
+                                        .per_sector = DISKANN_SECTOR_BYTES / bytes};
+}
+
+static uint64_t nodes_file_bytes(const struct disk_job *job) {
+    return round_up(diskann_node_offset(&job->layout, job->rows.n - 1) + job->layout.node_bytes, DISKANN_SECTOR_BYTES);
+}
+
+static enum vic_status node_write(const struct disk_job *job, int64_t node, float *row, struct sink *sink) {
+    int64_t count = 0;
+    const uint32_t *list = diskann_list(&job->lists, node, &count);
+    const uint32_t word = (uint32_t)count;
+    enum vic_status status = VIC_OK;
+    diskann_row(&job->rows, node, row);
+    TRY(sink_write(sink, row, row_bytes_of(job)));
+    TRY(sink_write(sink, &word, sizeof word));
+    TRY(sink_write(sink, list, (uint64_t)count * sizeof *list));
+done:
+    return status;
+}
+
+static enum vic_status nodes_write(const struct disk_job *job, const struct vic_progress *hook, struct sink *sink) {
+    enum { WORDS = 9 };
+    const struct diskann_disk *disk = &job->layout;
+    uint64_t size = nodes_file_bytes(job), at = 8 + WORDS * sizeof(uint64_t);
+    const uint64_t words[WORDS] = {
+        (uint64_t)disk->nodes, (uint64_t)disk->dim, (uint64_t)disk->medoid, disk->node_bytes, disk->per_sector, 0, 0, 0, size};
+    float row[DIM_MAX];
+    struct progress progress = progress_start(hook, "writing", disk->nodes);
+    enum vic_status status = VIC_OK;
+    TRY(bin_write(sink, WORDS, 1, words, sizeof words));
+    for (int64_t node = 0; node < disk->nodes; node++) {
+        int64_t count = 0;
+        uint64_t begin = diskann_node_offset(disk, node);
+        TRY(zeroes_write(sink, begin - at));
+        TRY(node_write(job, node, row, sink));
+        (void)diskann_list(&job->lists, node, &count);
+        at = begin + row_bytes_of(job) + ((uint64_t)count + 1) * sizeof(uint32_t);
+        if (node % 1024 == 0 || node + 1 == disk->nodes) TRY(progress_step(&progress, node + 1));
+    }
+    TRY(zeroes_write(sink, size - at));
+done:
+    return status;
+}
+
+/* ---- the set */
+
+/* PATH is PREFIX_disk.index; *prefix is a copy of the first part. */
+static enum vic_status prefix_take(const char *path, char prefix[PATH_MAX]) {
+    static const char end[] = "_disk.index";
+    size_t length = strlen(path), end_length = sizeof end - 1;
+    if (length <= end_length || length >= PATH_MAX || strcmp(path + length - end_length, end) != 0)
+        return status_fail(VIC_ARGUMENT, "expected a path that ends in %s, found %.300s", end, path);
+    memcpy(prefix, path, length - end_length);
+    prefix[length - end_length] = '\0';
+    return VIC_OK;
+}
+
+static enum vic_status parts_write(struct disk_job *job, const char *path, const char *prefix,
+                                   const struct vic_progress *progress) {
+    struct diskann_part *parts = job->parts;
+    enum vic_status status = VIC_OK;
+    if (job->max_norm > 0) TRY(diskann_part_open(&parts[NORM], path, "_max_base_norm.bin", 0));
+    TRY(diskann_part_open(&parts[PIVOTS], prefix, "_pq_pivots.bin", 0));
+    TRY(diskann_part_open(&parts[CODES], prefix, "_pq_compressed.bin", 8 + codes_bytes(job)));
+    TRY(diskann_part_open(&parts[DESCRIPTION], prefix, "_metadata.bin", 0));
+    TRY(diskann_part_open(&parts[NODES], path, "", nodes_file_bytes(job)));
+    if (job->max_norm > 0) TRY(bin_write(parts[NORM].sink, 1, 1, &job->max_norm, sizeof job->max_norm));
+    TRY(pivots_write(&job->pq.parts, parts[PIVOTS].sink));
+    TRY(bin_write(parts[CODES].sink, (uint32_t)job->rows.n, (uint32_t)job->pq.parts.chunks, job->codes, codes_bytes(job)));
+    TRY(diskann_description_write(&job->index->corpus.rows, &parts[DESCRIPTION]));
+    TRY(nodes_write(job, progress, parts[NODES].sink));
+    for (int i = PARTS - 1; i >= 0; i--) /* what names the others' numbers last */
+        if (parts[i].sink) TRY(sink_commit(parts[i].sink));
+done:
+    return status;
+}
+
+static void job_close(struct disk_job *job) {
+    struct mem *mem = &job->index->device->host;
+    for (int i = 0; i < PARTS; i++) sink_free(job->parts[i].sink);
+    mem_free(mem, job->codes, codes_bytes(job));
+    pq_free(&job->pq);
+    if (job->own_rows) mem_free(mem, job->own_rows, own_bytes(job));
+}
+
+enum vic_status diskann_disk_save(const struct vic_index *index, const char *path, const struct vic_progress *progress) {
+    static const char *const leftovers[] = {"_medoids.bin", "_centroids.bin",     "_pq_pivots.bin",
+                                            "_labels.txt",  "_max_base_norm.bin", NULL};
+    static const char *const leftovers_dot[] = {"_medoids.bin", "_centroids.bin", "_pq_pivots.bin", "_labels.txt", NULL};
+    struct disk_job job = {.index = index};
+    char prefix[PATH_MAX];
+    enum vic_status status = VIC_OK;
+    TRY(prefix_take(path, prefix));
+    TRY(diskann_leftover_refuse(path, index->corpus.rows.metric == VIC_DOT ? leftovers_dot : leftovers));
+    TRY(diskann_lists_open(index, &job.lists));
+    TRY(rows_choose(&job));
+    layout_set(&job);
+    TRY(codes_make(&job, progress));
+    TRY(parts_write(&job, path, prefix, progress));
+done:
+    job_close(&job);
+    return status;
+}
