@@ -192,7 +192,8 @@ enum vic_status vic_index_save(const struct vic_index *index, const char *path, 
     enum vic_status status = argument_given(index, "an index");
     if (status == VIC_OK) status = argument_given(path, "the path to save to");
     if (status == VIC_OK) status = options_take(&resolved, sizeof resolved, options, "vic_save_options");
-    if (status != VIC_OK || !resolved.format) return status == VIC_OK ? index_save(index, path, &resolved.progress) : status;
+    if (status != VIC_OK) return status;
+    if (!resolved.format) return index_save(index, path, &resolved.progress);
     fpenv caller = fpenv_enter();
     status = diskann_index_save(index, path, resolved.format, &resolved.progress);
     fpenv_leave(caller);
