@@ -119,6 +119,61 @@ __device__ inline void keys_sort_block(choose_space &space, uint32_t size) {
         }
 }
 
+/* space.keys[0 .. count), largest first, by counting: keys go to 2,048 equal parts of their range, then each counts the
+ * larger ones of its part. Seven barriers where the network has sixty. False, and nothing done, when a part is crowded. */
+enum { KEYS_EACH = CHOOSE_KEYS / SCAN_THREADS, PART_MOST = 32 };
+__device__ inline bool keys_sort_parts(choose_space &space, uint32_t count) {
+    uint64_t keys[KEYS_EACH], low = ~UINT64_C(0), high = 0;
+    uint32_t parts[KEYS_EACH], places[KEYS_EACH];
+#pragma unroll
+    for (int i = 0; i < KEYS_EACH; i++) {
+        uint32_t at = threadIdx.x + i * SCAN_THREADS;
+        keys[i] = at < count ? space.keys[at] : 0;
+        if (keys[i]) low = keys[i] < low ? keys[i] : low, high = keys[i] > high ? keys[i] : high;
+    }
+    for (int i = threadIdx.x; i < CHOOSE_BINS; i += SCAN_THREADS) space.bins[i] = 0;
+    (void)block_range(space, &low, &high, 0);
+    int shift = range_shift(high - low);
+#pragma unroll
+    for (int i = 0; i < KEYS_EACH; i++) {
+        if (!keys[i]) continue;
+        parts[i] = CHOOSE_BINS - 1 - (uint32_t)((keys[i] - low) >> shift);
+        places[i] = atomicAdd(&space.bins[parts[i]], 1u);
+    }
+    __syncthreads();
+    uint32_t mine[BINS_EACH], sum = 0, most = 0;
+#pragma unroll
+    for (int i = 0; i < BINS_EACH; i++) {
+        mine[i] = space.bins[threadIdx.x * BINS_EACH + i];
+        sum += mine[i], most = max(most, mine[i]);
+    }
+    if (__syncthreads_or(most > PART_MOST)) return false;
+    uint32_t before = block_sum_before(space, sum);
+#pragma unroll
+    for (int i = 0; i < BINS_EACH; i++) {
+        space.bins[threadIdx.x * BINS_EACH + i] = before;
+        before += mine[i];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < KEYS_EACH; i++)
+        if (keys[i]) space.keys[space.bins[parts[i]] + places[i]] = keys[i];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < KEYS_EACH; i++) {
+        if (!keys[i]) continue;
+        uint32_t first = space.bins[parts[i]], end = parts[i] + 1 < CHOOSE_BINS ? space.bins[parts[i] + 1] : count, rank = 0;
+        for (uint32_t at = first; at < end; at++) rank += space.keys[at] > keys[i];
+        places[i] = first + rank;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < KEYS_EACH; i++)
+        if (keys[i]) space.keys[places[i]] = keys[i];
+    __syncthreads();
+    return true;
+}
+
 /* Starts a collection into space.keys. */
 __device__ inline void collect_start(choose_space &space) {
     if (threadIdx.x == 0) space.count = 0;
@@ -142,10 +197,12 @@ __device__ inline void collect_write(choose_space &space, uint32_t keep, const s
         for (uint32_t i = 0; i < count; i++) rank += space.keys[i] > key;
         if (threadIdx.x < count && rank < found) hit_write(hits, rows, first + rank, key);
     } else {
-        while (size < count) size <<= 1;
-        for (uint32_t i = count + threadIdx.x; i < size; i += SCAN_THREADS) space.keys[i] = 0;
-        __syncthreads();
-        keys_sort_block(space, size);
+        if (!keys_sort_parts(space, count)) {
+            while (size < count) size <<= 1;
+            for (uint32_t i = count + threadIdx.x; i < size; i += SCAN_THREADS) space.keys[i] = 0;
+            __syncthreads();
+            keys_sort_block(space, size);
+        }
         for (uint32_t i = threadIdx.x; i < found; i += SCAN_THREADS) hit_write(hits, rows, first + i, space.keys[i]);
     }
     for (int64_t i = found + threadIdx.x; i < hits.k; i += SCAN_THREADS) hit_write(hits, rows, first + i, 0);

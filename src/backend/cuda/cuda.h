@@ -20,14 +20,16 @@ struct backend {
     int64_t shared_most; /* bytes of shared memory a block may ask for */
 };
 
-enum { WORKSPACES_MAX = 16, QUERIES_MAX = 256, PIECES = 3 };
+enum { WORKSPACES_MAX = 16, QUERIES_MAX = 256 };
+/* Threads that send rows up, and the pieces that each has. */
+enum { UPLOAD_WORKERS = 12, UPLOAD_EACH = 2, UPLOAD_SLOTS = UPLOAD_WORKERS * UPLOAD_EACH };
 
 /* Sizes that follow from the shape and the device; the plan and the allocation read the same numbers. */
 struct layout {
     struct packed_rows rows; /* pointers NULL */
     struct scan_shape shape;
     int64_t queries_count, list_keys;
-    uint64_t piece_bytes; /* of rows on their way up, PIECES at once */
+    uint64_t piece_bytes; /* of rows on their way up, UPLOAD_SLOTS at once */
     uint64_t rows_bytes, norms_bytes, ids_bytes, select_keys_bytes, select_scores_bytes;
     /* one workspace: device block and pinned block */
     uint64_t orders_at, maxima_at, done_at, state_at, raw_at, prepared_at, norms_at, squares_at, floors_at, counts_at, lists_at,

@@ -64,9 +64,11 @@ cudaError_t launch_pack(const struct pack_args *args, cudaStream_t stream);
 struct scan_args {
     struct packed_rows rows;
     struct scan_shape shape;
-    /* The query as it came: device memory, packed; NULL: it is in inline_query. Or, for dimensions whose query does not fit
-     * a block's shared memory, as launch_queries prepares it, with its norm and square. */
-    const void *query, *prepared;
+    /* The query as it came: device memory, packed. Or NULL, and it is up to INLINE_QUERY_BYTES of host memory that travel with
+     * the launch. Or, for dimensions whose query does not fit a block's shared memory, as launch_queries prepares it, with
+     * its norm and square. */
+    const void *query, *host_query, *prepared;
+    int32_t query_bytes;
     const float *prepared_norm;
     const int64_t *prepared_square;
     enum vic_dtype query_dtype;
@@ -78,7 +80,6 @@ struct scan_args {
     uint32_t epoch;
     struct hit_slots hits;
     volatile uint32_t *flag; /* mapped host memory: becomes `epoch` when the hits are there; NULL: not wanted */
-    unsigned char inline_query[INLINE_QUERY_BYTES];
 };
 cudaError_t launch_scan(const struct scan_args *args, cudaStream_t stream);
 
@@ -135,6 +136,7 @@ struct tile_args {
     uint32_t *counts;
     int64_t capacity;    /* keys a list */
     int32_t shared_most; /* bytes of shared memory a block may have */
+    int32_t multiprocessors;
 };
 cudaError_t launch_tile(const struct tile_args *args, cudaStream_t stream);
 

@@ -111,7 +111,7 @@ enum vic_status scan_prepare(const struct run *run, int64_t first, const uint64_
     char *device = run->workspace->device;
     args->rows = resident->rows;
     args->shape = layout->shape;
-    args->query = args->prepared = NULL;
+    args->query = args->host_query = args->prepared = NULL;
     args->query_dtype = queries->dtype;
     args->filter = filter;
     args->orders = (uint32_t *)(void *)(device + layout->orders_at);
@@ -128,7 +128,7 @@ enum vic_status scan_prepare(const struct run *run, int64_t first, const uint64_
         return queries_upload(run, first, 1);
     }
     if (queries->place == VIC_HOST && bytes <= INLINE_QUERY_BYTES) {
-        memcpy(args->inline_query, query_at(queries, first), (size_t)bytes);
+        args->host_query = query_at(queries, first), args->query_bytes = (int32_t)bytes;
         return VIC_OK;
     }
     return queries_send(run, first, 1, &args->query, &stride);

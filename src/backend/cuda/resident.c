@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const uint64_t list_keys_most = UINT64_C(4) << 20, queries_bytes_most = UINT64_C(4) << 20,
-                      hits_bytes_most = UINT64_C(4) << 20, piece_bytes_most = UINT64_C(8) << 20;
+                      hits_bytes_most = UINT64_C(4) << 20, piece_bytes_most = UINT64_C(1) << 20;
 
 static uint64_t take(uint64_t *total, uint64_t bytes) {
     uint64_t at = *total;
@@ -71,7 +71,7 @@ static struct layout layout_plan(const struct backend *backend, const struct row
     layout_workspace(&layout, n);
     /* Pieces lie in the first workspace while nobody uses it. */
     uint64_t total = round_up((uint64_t)n * (uint64_t)(shape->dim * element_bytes(shape->dtype)), 256);
-    layout.piece_bytes = layout.device_bytes / PIECES / 256 * 256;
+    layout.piece_bytes = layout.device_bytes / UPLOAD_SLOTS / 256 * 256;
     if (layout.piece_bytes > piece_bytes_most) layout.piece_bytes = piece_bytes_most;
     if (layout.piece_bytes > total) layout.piece_bytes = total;
     return layout;
@@ -82,12 +82,12 @@ static uint64_t layout_device_bytes(const struct layout *layout) {
            layout->select_scores_bytes + layout->device_bytes;
 }
 
-/* At least what a pool of COPY_THREADS takes for the time of an upload. */
+/* At least what a pool of UPLOAD_WORKERS takes for the time of an upload. */
 static const uint64_t threads_bytes = 16384;
 
 enum vic_status cuda_plan(const struct backend *backend, const struct rows *shape, struct resident_plan *plan) {
     struct layout layout = layout_plan(backend, shape);
-    plan->workspace_bytes = layout.pinned_bytes + PIECES * layout.piece_bytes + sizeof(struct resident) + threads_bytes;
+    plan->workspace_bytes = layout.pinned_bytes + UPLOAD_SLOTS * layout.piece_bytes + sizeof(struct resident) + threads_bytes;
     plan->device_bytes = layout_device_bytes(&layout);
     return VIC_OK;
 }

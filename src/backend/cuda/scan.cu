@@ -100,26 +100,66 @@ struct scan_space : choose_space {
 };
 static_assert(sizeof(scan_space) <= 48 << 10, "more would have to be asked for at each launch");
 
-/* The keys that the warps in space.winners have stored, four at a time; a warp may have a unit less than per_warp allows. */
+/* The keys of at least `least` that the warps in space.winners have stored. Threads side by side read a warp's scores side by
+ * side, each eight times four before it looks at the first: one block pays for all of this. Nearly all fours are rejected by
+ * their largest. A warp may have a unit less than per_warp allows. */
 struct winners_keys {
+    enum { WINNERS_AT_ONCE = 4, FOURS_AT_ONCE = 2 };
     const struct scan_args &args;
     const scan_space &space;
+    uint64_t least;
     uint32_t count, units;
-    template <class Visit> __device__ void operator()(const Visit &visit) const {
-        uint32_t fours = args.shape.per_warp / 4, unit_rows = args.shape.unit_rows;
-#pragma unroll 4
-        for (uint32_t i = threadIdx.x; i < count * fours; i += SCAN_THREADS) {
-            uint32_t warp = space.winners[i / fours], at = i % fours * 4, unit = at / unit_rows * args.shape.warps + warp;
-            if (unit >= units) continue;
-            uint4 orders = __ldcg((const uint4 *)(args.orders + (int64_t)warp * args.shape.per_warp + at));
-            uint32_t row = unit * unit_rows + at % unit_rows;
-            visit(key_of(orders.x, row));
-            visit(key_of(orders.y, row + 1));
-            visit(key_of(orders.z, row + 2));
-            visit(key_of(orders.w, row + 3));
+
+    template <class Visit>
+    __device__ void four_keys(uint32_t warp, uint32_t four, const uint4 &orders, const Visit &visit) const {
+        uint32_t unit_rows = args.shape.unit_rows, unit = four * 4 / unit_rows * args.shape.warps + warp;
+        if (unit >= units) return;
+        const uint32_t each[4] = {orders.x, orders.y, orders.z, orders.w};
+#pragma unroll
+        for (uint32_t r = 0; r < 4; r++) {
+            uint64_t key = key_of(each[r], unit * unit_rows + four * 4 % unit_rows + r);
+            if (key && key >= least) visit(key);
         }
     }
+    template <class Visit> __device__ void operator()(const Visit &visit) const {
+        uint32_t fours = args.shape.per_warp / 4, order = max((uint32_t)(least >> 32), 1u);
+        uint32_t shift = fours >= 32 ? 5 : 32 - (uint32_t)__clz((int)fours - 1), width = 1u << shift; /* threads a winner */
+        uint32_t step = SCAN_THREADS >> shift, first = threadIdx.x & (width - 1);
+        for (uint32_t winner = threadIdx.x >> shift; winner < count; winner += WINNERS_AT_ONCE * step)
+            for (uint32_t four = first; four < fours; four += FOURS_AT_ONCE * width) {
+                uint4 orders[WINNERS_AT_ONCE][FOURS_AT_ONCE];
+#pragma unroll
+                for (uint32_t w = 0; w < WINNERS_AT_ONCE; w++) {
+                    uint32_t at = winner + w * step, warp = at < count ? space.winners[at] : 0;
+                    const uint4 *from = (const uint4 *)(args.orders + (int64_t)warp * args.shape.per_warp) + four;
+#pragma unroll
+                    for (uint32_t f = 0; f < FOURS_AT_ONCE; f++)
+                        orders[w][f] =
+                            at < count && four + f * width < fours ? __ldcg(from + f * width) : make_uint4(0, 0, 0, 0);
+                }
+#pragma unroll
+                for (uint32_t w = 0; w < WINNERS_AT_ONCE; w++)
+#pragma unroll
+                    for (uint32_t f = 0; f < FOURS_AT_ONCE; f++) {
+                        const uint4 &o = orders[w][f];
+                        if (max(max(o.x, o.y), max(o.z, o.w)) < order) continue;
+                        four_keys(space.winners[winner + w * step], four + f * width, o, visit);
+                    }
+            }
+    }
 };
+
+/* The rows of a large corpus have pushed the scores stored first out of the second cache: all of the winners' are asked for at
+ * once, or each read below would wait for memory. */
+__device__ static void winners_prefetch(const struct scan_args &args, const scan_space &space) {
+    enum { LINE = 128, THREADS_EACH = 8 };
+    uint32_t bytes = args.shape.per_warp * 4, first = threadIdx.x % THREADS_EACH * LINE;
+    for (uint32_t i = threadIdx.x / THREADS_EACH; i < space.count; i += SCAN_THREADS / THREADS_EACH) {
+        const char *scores = (const char *)(args.orders + (int64_t)space.winners[i] * args.shape.per_warp);
+        for (uint32_t at = first; at < bytes; at += LINE * THREADS_EACH)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(scores + at));
+    }
+}
 
 /* The warps' maxima, this thread's share of them in registers: they are looked at several times. */
 struct maxima_keys {
@@ -148,13 +188,13 @@ __device__ static __noinline__ void hits_choose(const struct scan_args &args, sc
     for (uint32_t i = 0; i < MAXIMA_EACH; i++)
         if (maxima.keys[i] >= least) space.winners[atomicAdd(&space.count, 1u)] = (uint16_t)(i * SCAN_THREADS + threadIdx.x);
     __syncthreads();
-    winners_keys winners = {args, space, space.count, (uint32_t)((args.rows.n + unit_rows - 1) / unit_rows)};
-    auto reaching = [&](const auto &visit) { winners([&](uint64_t key) { visit(key >= least ? key : 0); }); };
+    winners_prefetch(args, space);
+    winners_keys reaching = {args, space, least, space.count, (uint32_t)((args.rows.n + unit_rows - 1) / unit_rows)};
     auto keep_from = [&](uint64_t bound) {
         __syncthreads();
         collect_start(space);
         reaching([&](uint64_t key) {
-            if (key && key >= bound) collect(space, key);
+            if (key >= bound) collect(space, key);
         });
         __syncthreads();
     };
@@ -163,8 +203,7 @@ __device__ static __noinline__ void hits_choose(const struct scan_args &args, sc
     collect_write(space, keep, args.hits, args.rows, 0);
 }
 
-template <class Sums>
-__global__ void __launch_bounds__(SCAN_THREADS, Sums::R::blocks) scan_kernel(const __grid_constant__ struct scan_args args) {
+template <class Sums> __device__ static void scan_run(const struct scan_args &args, const void *source) {
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ bool last;
     using R = typename Sums::R;
@@ -173,7 +212,7 @@ __global__ void __launch_bounds__(SCAN_THREADS, Sums::R::blocks) scan_kernel(con
         if (Sums::exact || args.rows.metric == VIC_COSINE) query.norm = *args.prepared_norm;
         if (Sums::exact) query.square = *args.prepared_square;
     } else {
-        query_place<Sums>(args, args.query ? args.query : args.inline_query, shared);
+        query_place<Sums>(args, source, shared);
         query = query_measure<Sums>(args, shared);
     }
     uint64_t best = scan_warp<Sums>(args, query);
@@ -193,6 +232,22 @@ __global__ void __launch_bounds__(SCAN_THREADS, Sums::R::blocks) scan_kernel(con
     if (args.flag) *args.flag = args.epoch;
 }
 
+template <class Sums>
+__global__ void __launch_bounds__(SCAN_THREADS, Sums::R::blocks) scan_kernel(const __grid_constant__ struct scan_args args) {
+    scan_run<Sums>(args, args.query);
+}
+
+/* A query that travels with the launch: one transfer less, but a launch with 4 KB of arguments costs the host a microsecond
+ * more than one with few, so a query on the device has the kernel above. */
+struct inline_query {
+    unsigned char bytes[INLINE_QUERY_BYTES];
+};
+template <class Sums>
+__global__ void __launch_bounds__(SCAN_THREADS, Sums::R::blocks)
+    scan_inline_kernel(const __grid_constant__ struct scan_args args, const __grid_constant__ struct inline_query query) {
+    scan_run<Sums>(args, query.bytes);
+}
+
 struct scan_shape scan_shape_of(const struct packed_rows *rows, int32_t multiprocessors) {
     struct scan_shape shape;
     bool wide = rows->dtype == VIC_F32, half = rows->dtype == VIC_F16 || rows->dtype == VIC_BF16;
@@ -210,16 +265,24 @@ struct scan_shape scan_shape_of(const struct packed_rows *rows, int32_t multipro
 template <class Sums> static cudaError_t scan_launch(const struct scan_args *args, cudaStream_t stream) {
     int64_t bytes = Sums::exact ? args->rows.chunks * 128 + args->rows.units * 32 : query_stride_of(&args->rows);
     if (args->prepared || bytes < (int64_t)sizeof(scan_space)) bytes = sizeof(scan_space);
-    scan_kernel<Sums><<<args->shape.blocks, SCAN_THREADS, (size_t)bytes, stream>>>(*args);
+    if (args->host_query) {
+        struct inline_query query;
+        memcpy(query.bytes, args->host_query, (size_t)args->query_bytes);
+        scan_inline_kernel<Sums><<<args->shape.blocks, SCAN_THREADS, (size_t)bytes, stream>>>(*args, query);
+    } else {
+        scan_kernel<Sums><<<args->shape.blocks, SCAN_THREADS, (size_t)bytes, stream>>>(*args);
+    }
     return cudaPeekAtLastError();
 }
 
 /* What runs for a type of rows and of queries. */
 struct scan_entry {
     cudaError_t (*launch)(const struct scan_args *args, cudaStream_t stream);
-    const void *kernel;
+    const void *kernels[2];
 };
-template <class Sums> static scan_entry scan_entry_of() { return {scan_launch<Sums>, (const void *)scan_kernel<Sums>}; }
+template <class Sums> static scan_entry scan_entry_of() {
+    return {scan_launch<Sums>, {(const void *)scan_kernel<Sums>, (const void *)scan_inline_kernel<Sums>}};
+}
 template <bool L2> static scan_entry scan_find(enum vic_dtype rows, enum vic_dtype query) {
     switch (rows) {
     case VIC_F16: return scan_entry_of<float_sums<VIC_F16, L2>>();
@@ -238,6 +301,9 @@ cudaError_t launch_scan(const struct scan_args *args, cudaStream_t stream) {
 }
 
 cudaError_t load_scan(const struct packed_rows *rows, int shared_most) {
-    cudaError_t error = kernel_load(scan_pick(rows, VIC_F32).kernel, shared_most);
-    return error == cudaSuccess ? kernel_load(scan_pick(rows, rows->dtype).kernel, shared_most) : error;
+    cudaError_t error = cudaSuccess;
+    for (enum vic_dtype query : {VIC_F32, rows->dtype})
+        for (const void *kernel : scan_pick(rows, query).kernels)
+            if (error == cudaSuccess) error = kernel_load(kernel, shared_most);
+    return error;
 }

@@ -116,7 +116,8 @@ static enum vic_status block_search(const struct run *run, int64_t first, int64_
                              .lists = cut.lists,
                              .counts = cut.counts,
                              .capacity = capacity,
-                             .shared_most = (int32_t)run->resident->backend->shared_most};
+                             .shared_most = (int32_t)run->resident->backend->shared_most,
+                             .multiprocessors = run->resident->backend->multiprocessors};
     TRY(queries_upload(run, first, count));
     TRY(cuda_status(cudaMemsetAsync(cut.floors, 0, (size_t)count * 8, run->stream), "starting a batch"));
     TRY(cuda_status(cudaMemsetAsync(cut.counts, 0, (size_t)count * 4, run->stream), "starting a batch"));

@@ -1,129 +1,29 @@
 /* Many queries against a run of rows, the rows read once: tiles of canonical sums, and every key that can still matter
  * appended to its query's list.
  *
- * A block stages one sector at a time of its rows and queries in shared memory: 16 neighbouring places of each chunk, which
- * are (b1, b0) x (b6, b5) for one (b4, b3, b2) (common.cuh). A warp computes 32 rows x 8 queries; four lanes share a pair,
- * each with its own (b1, b0), and a lane holds 8 rows x 4 queries: 64 running sums, two places (b6 = 0, 1) at once, added
- * when all chunks are done. So a pair costs two registers and a stack of four partial sums, not 128 sums, and the tree is
- * the contract's: b6 and b5 within a sector, b4 b3 b2 between sectors, b1 b0 between the four lanes.
- * Shape: 8 warps as 4 x 2 or 2 x 4 of these, 128 x 16 pairs for up to 16 queries, 64 x 32 for more; a block a multiprocessor.
- * Float32 comes by cp.async in two stages; narrower types are converted on their way; integers with queries of their own
- * type are moved as words of four and multiplied by dp4a. When the chunks of a sector do not fit a stage they come in
- * blocks, and the two sides (b5) of a sector one after the other.
- * Bound by issue: H200, 2026-11-30, 57 % of the issue slots used with the two warps that a scheduler has room for, half of
- * the reads that shared memory could give, 29 % of the float32 peak. Tried and not faster: 4 x 4 pairs a lane with twice the
- * warps (68 % of the slots, but more of them overhead), two blocks of four warps. */
-#include "backend/cuda/common.cuh"
+ * Stages of a tile's sectors come to shared memory (tile_stage.cuh). Each of a block's four warps has a (b1, b0) of its own, so
+ * it reads 16 bytes of a sector's 64: four places, summed at once. A lane holds 8 rows x 4 queries: 128 running sums, folded
+ * to 32 when all chunks of the sector are in, and a stack of partial sums, of which the upper two levels lie in shared memory.
+ * So the tree is the contract's: b6 and b5 within a sector, b4 b3 b2 between sectors, b1 b0 between the four warps. Integers
+ * with queries of their own type are words of four, multiplied by dp4a. When the chunks of a sector do not fit a stage they
+ * come in blocks.
+ * Shape: 4 warps, 32 x 32 pairs, or 64 x 16 for up to 16 queries; two blocks a multiprocessor take tile after tile, and one
+ * multiplies while the other waits for a stage or writes keys.
+ * Bound by issue: H200, 2026-11-30, 1,048,576 x 1,024: 38 % of the float32 peak, 63 % of the issue slots used, 79 % of them
+ * by products. A third of the products need three registers of which two lie in one bank (the compiler's choice), and a
+ * scheduler has two warps, as many as 255 registers allow. Tried and slower: one block of eight warps (4 %); four lanes of a
+ * warp sharing a pair with two places each (29 % of the peak: twice the reads of shared memory for a product, and copies
+ * made by all threads). */
+#include "backend/cuda/tile_stage.cuh"
 
-#include <cuda_pipeline.h>
-
-enum { TILE_THREADS = 256, LANE_ROWS = 8, LANE_QUERIES = 4, LANE_PAIRS = LANE_ROWS * LANE_QUERIES, SECTOR = 16 };
-/* A warp's pairs, and those whose sums one lane has at the end: one of four neighbours. */
-enum { WARP_ROWS = 4 * LANE_ROWS, WARP_QUERIES = 2 * LANE_QUERIES, OWN_ROWS = LANE_ROWS / 4, OWN_PAIRS = LANE_PAIRS / 4 };
-
-/* What the host decided: how warps lie, and how sectors are cut into stages. */
-struct tile_plan {
-    int rows, queries;         /* pairs of a block */
-    int chunks, block, blocks; /* chunks of a row or its words, chunks a stage, stages a sector (or one side of it) */
-};
-
-/* A stage: a sector, one block of its chunks. With several blocks a sector comes twice, for one side (b5) after the other. */
-struct stage {
-    int sector, side, block;
-    __device__ void next(const tile_plan &plan) {
-        if (++block < plan.blocks) return;
-        block = 0;
-        if (plan.blocks > 1 && side == 0)
-            side = 1;
-        else
-            side = 0, sector++;
-    }
-};
-
-/* ---- staging: [chunk][row or query][16 floats or words] */
-
-/* Sixteen bytes by an asynchronous copy; zeroes where `inside` is false. */
-__device__ static void copy_quarter(float *target, const char *source, bool inside) {
-    __pipeline_memcpy_async(target, source, 16, inside ? 0 : 16);
-}
-
-/* Four elements of a narrow type, converted. */
-template <int DTYPE> __device__ static float4 convert_quarter(const char *source) {
-    uint4 load = {0, 0, 0, 0};
-    if (reading<DTYPE>::bytes == 2) {
-        uint2 raw = __ldg((const uint2 *)source);
-        load.x = raw.x, load.y = raw.y;
-    } else {
-        load.x = __ldg((const uint32_t *)source);
-    }
-    return load_four<DTYPE>(load, 0);
-}
-
-/* Quarter `jq` of a sector behind the whole chunks, where a unit of 32 holds one (b6, b5). */
-template <int DTYPE>
-__device__ static float4 rest_quarter(const struct packed_rows &rows, const char *row, int sector, int jq) {
-    float value[4];
-#pragma unroll
-    for (int a = 0; a < 4; a++) {
-        int unit = (a & 1) << 1 | a >> 1;
-        int64_t at = (int64_t)rows.chunks * 128 + unit * 32 + sector * 4 + jq;
-        value[a] = unit < rows.units ? element_load((enum vic_dtype)DTYPE, row, at) : 0.0f;
-    }
-    return make_float4(value[0], value[1], value[2], value[3]);
-}
-
-/* What a thread stages: a quarter of a sector of some rows and of one query, of every so many chunks. */
-struct stager {
-    const char *query;
-    int64_t first_row, last_row;
-    int quad, quarter, span; /* span: rows staged at once */
-
-    __device__ stager(const struct tile_args &args, const tile_plan &plan, int64_t first, int64_t first_query)
-        : first_row(first), last_row(args.first + args.count - 1), quad(threadIdx.x >> 2), quarter(threadIdx.x & 3),
-          span(min(plan.rows, TILE_THREADS / 4)) {
-        int64_t number = first_query + (quad & (plan.queries - 1));
-        query = (const char *)args.queries + (number < args.nq ? number : args.nq - 1) * args.query_stride;
-    }
-
-    template <int DTYPE, bool EXACT>
-    __device__ void put_row(const struct tile_args &args, const tile_plan &plan, const stage &s, int slot,
-                            float *target) const {
-        constexpr bool copied = EXACT || DTYPE == VIC_F32;
-        constexpr int bytes = copied ? 4 : reading<DTYPE>::bytes;
-        int64_t number = first_row + slot < last_row ? first_row + slot : last_row;
-        const char *row = (const char *)args.rows.data + number * args.rows.stride_bytes;
-        int first = s.block * plan.block, end = min(first + plan.block, plan.chunks), step = TILE_THREADS / 4 / span;
-        int chunk = first + quad / span, offset = (chunk * 128 + s.sector * SECTOR + quarter * 4) * bytes;
-        target += (quad / span * plan.rows + slot) * SECTOR + quarter * 4;
-        for (; chunk < end; chunk += step, offset += 128 * bytes * step, target += plan.rows * SECTOR * step) {
-            if (EXACT) {
-                bool inside = offset < args.rows.stride_bytes;
-                copy_quarter(target, row + (inside ? offset : 0), inside);
-            } else if (chunk == args.rows.chunks) {
-                *(float4 *)target = rest_quarter<DTYPE>(args.rows, row, s.sector, quarter);
-            } else if (copied) {
-                copy_quarter(target, row + offset, true);
-            } else {
-                *(float4 *)target = convert_quarter<DTYPE>(row + offset);
-            }
-        }
-    }
-
-    template <int DTYPE, bool EXACT>
-    __device__ void put(const struct tile_args &args, const tile_plan &plan, const stage &s, float *target) const {
-#pragma unroll 1
-        for (int slot = quad & (span - 1); slot < plan.rows; slot += span) put_row<DTYPE, EXACT>(args, plan, s, slot, target);
-        int step = TILE_THREADS / 4 / plan.queries, own = quad / plan.queries, first = s.block * plan.block;
-        int end = min(first + plan.block, plan.chunks), chunk = first + own;
-        int64_t bytes = EXACT ? args.rows.stride_bytes : args.query_stride;
-        int offset = chunk * 512 + s.sector * 64 + quarter * 16;
-        target += plan.rows * plan.block * SECTOR + (own * plan.queries + (quad & (plan.queries - 1))) * SECTOR + quarter * 4;
-        for (; chunk < end; chunk += step, offset += 512 * step, target += plan.queries * SECTOR * step) {
-            bool inside = !EXACT || offset < bytes;
-            copy_quarter(target, query + (inside ? offset : 0), inside);
-        }
-    }
-};
+enum { TILE_BLOCKS = 2, LANE_ROWS = 8, LANE_QUERIES = 4, LANE_PAIRS = LANE_ROWS * LANE_QUERIES };
+/* The block's warps, one for each (b1, b0), and the pairs whose scores a lane has at the end. */
+enum { OWNERS = TILE_THREADS / 32, OWN_PAIRS = LANE_PAIRS / OWNERS, OWN_ROWS = LANE_ROWS / OWNERS };
+static_assert(OWNERS == 4, "a warp for each (b1, b0)");
+/* A lane's rows (and queries) are four apart; its neighbours have those between. */
+enum { APART = 4 };
+/* The stack's two levels, or the sums that the warps exchange at a tile's end; and room for counting keys. */
+enum { STACK_BYTES = 2 * LANE_PAIRS * TILE_THREADS * 4, FOUND = 2 * 32 };
 
 /* ---- sums of a lane's pairs */
 
@@ -137,44 +37,37 @@ template <class Act> __device__ inline void each_pair(const Act &act) {
     for (int p = 0; p < LANE_PAIRS; p++) act(p);
 }
 
-/* Two places of a sector at a time, those of one b5; partial sums of sides and sectors on a stack, whose upper two levels
- * lie in shared memory, a column a thread: they are touched every other and every fourth sector. */
+/* Four places of a sector at a time; the partial sums of sectors on a stack, whose upper two levels lie in shared memory, a
+ * column a thread: they are touched every other and every fourth sector. */
 template <bool L2> struct canonical_tile {
-    static constexpr int shared_floats = 2 * LANE_PAIRS * TILE_THREADS;
-    float running[2][LANE_PAIRS], sides[LANE_PAIRS], pairs[LANE_PAIRS];
+    using value = float;
+    float running[4][LANE_PAIRS], pairs[LANE_PAIRS];
     float *fours, *eights;
 
-    __device__ explicit canonical_tile(float *shared)
-        : fours(shared + threadIdx.x), eights(shared + LANE_PAIRS * TILE_THREADS + threadIdx.x) {}
-
-    /* What one step reads: a row's two places each, a query's two each. */
-    struct fragment {
-        float2 x[LANE_ROWS], q[LANE_QUERIES];
-        __device__ void load(const float *rows, const float *queries, int side) {
+    __device__ explicit canonical_tile(void *stack)
+        : fours((float *)stack + threadIdx.x), eights((float *)stack + LANE_PAIRS * TILE_THREADS + threadIdx.x) {}
+    __device__ void start() {}
+    /* A row's four places against those of four queries. BEGIN: the first chunk. Its products are not added to zeroes; only
+     * the sign of a zero could tell, and the last addition clears that. */
+    template <bool BEGIN> __device__ void add(int row, const float4 &x, const float4 (&q)[LANE_QUERIES]) {
 #pragma unroll
-            for (int i = 0; i < LANE_ROWS; i++) x[i] = *(const float2 *)(rows + i * 4 * SECTOR + side * 2);
-#pragma unroll
-            for (int i = 0; i < LANE_QUERIES; i++) q[i] = *(const float2 *)(queries + i * 2 * SECTOR + side * 2);
+        for (int i = 0; i < LANE_QUERIES; i++) {
+            int p = row * LANE_QUERIES + i;
+            running[0][p] = BEGIN ? product<L2>(x.x, q[i].x) : accumulate<L2>(x.x, q[i].x, running[0][p]);
+            running[1][p] = BEGIN ? product<L2>(x.y, q[i].y) : accumulate<L2>(x.y, q[i].y, running[1][p]);
+            running[2][p] = BEGIN ? product<L2>(x.z, q[i].z) : accumulate<L2>(x.z, q[i].z, running[2][p]);
+            running[3][p] = BEGIN ? product<L2>(x.w, q[i].w) : accumulate<L2>(x.w, q[i].w, running[3][p]);
         }
-    };
-    /* BEGIN: the first chunk. Its products are not added to zeroes; only the sign of a zero could tell, and the last
-     * addition clears that. */
-    template <bool BEGIN> __device__ void add(const fragment &f) {
-        each_pair([&](int p) {
-            float2 a = f.x[p / LANE_QUERIES], b = f.q[p % LANE_QUERIES];
-            running[0][p] = BEGIN ? product<L2>(a.x, b.x) : accumulate<L2>(a.x, b.x, running[0][p]);
-            running[1][p] = BEGIN ? product<L2>(a.y, b.y) : accumulate<L2>(a.y, b.y, running[1][p]);
-        });
     }
-    __device__ float side_sum(int p) const { return __fadd_rn(running[0][p], running[1][p]); }
-    __device__ float sector_sum(int p) const { return __fadd_rn(sides[p], side_sum(p)); }
+    __device__ void add_queries(const float4 (&)[LANE_QUERIES]) {}
+    __device__ float sector_sum(int p) const {
+        return __fadd_rn(__fadd_rn(running[0][p], running[1][p]), __fadd_rn(running[2][p], running[3][p]));
+    }
     __device__ float pair_sum(int p) const { return __fadd_rn(pairs[p], sector_sum(p)); }
     __device__ float four_sum(int p) const { return __fadd_rn(fours[p * TILE_THREADS], pair_sum(p)); }
-    /* All chunks of a side are in: fold it into the tree. The branches are the same for the whole block. */
-    __device__ void fold(int sector, int side) {
-        if (side == 0)
-            each_pair([&](int p) { sides[p] = side_sum(p); });
-        else if ((sector & 1) == 0)
+    /* All chunks of a sector are in: fold it into the tree. The branches are the same for the whole block. */
+    __device__ void fold(int sector) {
+        if ((sector & 1) == 0)
             each_pair([&](int p) { pairs[p] = sector_sum(p); });
         else if ((sector & 2) == 0)
             each_pair([&](int p) { fours[p * TILE_THREADS] = pair_sum(p); });
@@ -183,176 +76,281 @@ template <bool L2> struct canonical_tile {
         else
             each_pair([&](int p) { pairs[p] = __fadd_rn(eights[p * TILE_THREADS], four_sum(p)); });
     }
-    /* Values of this lane's own pairs: OWN_ROWS rows of its four queries. */
-    __device__ void finish(float *scores, int lane) {
-        halve<LANE_PAIRS>(pairs, lane, 2);
-        halve<LANE_PAIRS / 2>(pairs, lane, 1);
-#pragma unroll
-        for (int i = 0; i < OWN_PAIRS; i++) scores[i] = __fadd_rn(pairs[i], 0.0f);
+    __device__ float part(int p) const { return pairs[p]; }
+    static __device__ float total(float a, float b, float c, float d) {
+        return __fadd_rn(__fadd_rn(__fadd_rn(a, c), __fadd_rn(b, d)), 0.0f);
     }
 };
 
 /* Integers: words of four elements, any order. l2 needs the squares of rows and queries too. */
 template <int DTYPE, bool L2> struct exact_tile {
-    static constexpr int shared_floats = 0;
+    using value = int64_t;
     int dots[LANE_PAIRS], row_squares[LANE_ROWS], query_squares[LANE_QUERIES];
 
-    __device__ explicit exact_tile(float *) : dots{}, row_squares{}, query_squares{} {}
-    __device__ static int dot4(uint32_t a, uint32_t b, int sum) { return exact_sums<DTYPE, L2>::dot4(a, b, sum); }
-    struct fragment {
-        uint2 x[LANE_ROWS], q[LANE_QUERIES];
-        __device__ void load(const float *rows, const float *queries, int side) {
+    __device__ explicit exact_tile(void *) {}
+    __device__ void start() {
+        each_pair([&](int p) { dots[p] = 0; });
 #pragma unroll
-            for (int i = 0; i < LANE_ROWS; i++) x[i] = *(const uint2 *)(rows + i * 4 * SECTOR + side * 2);
+        for (int i = 0; i < LANE_ROWS; i++) row_squares[i] = 0;
 #pragma unroll
-            for (int i = 0; i < LANE_QUERIES; i++) q[i] = *(const uint2 *)(queries + i * 2 * SECTOR + side * 2);
-        }
-    };
-    template <bool BEGIN> __device__ void add(const fragment &f) {
-        each_pair([&](int p) {
-            uint2 a = f.x[p / LANE_QUERIES], b = f.q[p % LANE_QUERIES];
-            dots[p] = dot4(a.y, b.y, dot4(a.x, b.x, dots[p]));
-        });
-        if constexpr (L2) {
-#pragma unroll
-            for (int i = 0; i < LANE_ROWS; i++)
-                row_squares[i] = dot4(f.x[i].y, f.x[i].y, dot4(f.x[i].x, f.x[i].x, row_squares[i]));
-#pragma unroll
-            for (int i = 0; i < LANE_QUERIES; i++)
-                query_squares[i] = dot4(f.q[i].y, f.q[i].y, dot4(f.q[i].x, f.q[i].x, query_squares[i]));
-        }
+        for (int i = 0; i < LANE_QUERIES; i++) query_squares[i] = 0;
     }
-    __device__ void fold(int, int) {}
-    __device__ void finish(float *scores, int lane) {
+    __device__ static int dot4(float a, float b, int sum) {
+        return exact_sums<DTYPE, L2>::dot4(__float_as_uint(a), __float_as_uint(b), sum);
+    }
+    __device__ static int dot16(const float4 &a, const float4 &b, int sum) {
+        return dot4(a.w, b.w, dot4(a.z, b.z, dot4(a.y, b.y, dot4(a.x, b.x, sum))));
+    }
+    template <bool BEGIN> __device__ void add(int row, const float4 &x, const float4 (&q)[LANE_QUERIES]) {
 #pragma unroll
-        for (int p = 0; p < LANE_PAIRS; p++) {
-            int64_t sum = dots[p];
-            if (L2) sum = (int64_t)row_squares[p / LANE_QUERIES] + query_squares[p % LANE_QUERIES] - 2 * sum;
-            sum += __shfl_xor_sync(~0u, sum, 2);
-            sum += __shfl_xor_sync(~0u, sum, 1);
-            if (p / OWN_PAIRS == (lane & 3)) scores[p % OWN_PAIRS] = __ll2float_rn(sum);
+        for (int i = 0; i < LANE_QUERIES; i++) {
+            int p = row * LANE_QUERIES + i;
+            dots[p] = dot16(x, q[i], dots[p]);
         }
+        if (L2) row_squares[row] = dot16(x, x, row_squares[row]);
+    }
+    __device__ void add_queries(const float4 (&q)[LANE_QUERIES]) {
+#pragma unroll
+        for (int i = 0; i < LANE_QUERIES && L2; i++) query_squares[i] = dot16(q[i], q[i], query_squares[i]);
+    }
+    __device__ void fold(int) {}
+    __device__ int64_t part(int p) const {
+        int64_t dot = dots[p];
+        return L2 ? (int64_t)row_squares[p / LANE_QUERIES] + query_squares[p % LANE_QUERIES] - 2 * dot : dot;
+    }
+    static __device__ float total(int64_t a, int64_t b, int64_t c, int64_t d) { return __ll2float_rn(a + b + c + d); }
+};
+
+/* The chunks of a sector that a stage holds. The next rows and queries are read while these are multiplied. A lane's odd rows
+ * and queries have their quarter `flip` floats from where the even ones have it (swizzled). */
+template <class Tile> struct sector_adder {
+    Tile &tile;
+    const float *rows, *queries;
+    int flip, row_step, query_step;
+    float4 x[2];
+
+    __device__ float4 four(const float *at, int i) const {
+        return *(const float4 *)(at + i * APART * SECTOR + (i & 1 ? flip : 0));
+    }
+    __device__ void load_queries(float4 (&q)[LANE_QUERIES]) const {
+#pragma unroll
+        for (int i = 0; i < LANE_QUERIES; i++) q[i] = four(queries, i);
+    }
+    /* One chunk; `more`: another follows, whose first rows and queries are read on the way. */
+    template <bool BEGIN> __device__ void chunk(const float4 (&q)[LANE_QUERIES], float4 (&next)[LANE_QUERIES], bool more) {
+        const float *rows_now = rows;
+        if (more) rows += row_step, queries += query_step;
+#pragma unroll
+        for (int i = 0; i < LANE_ROWS; i++) {
+            float4 later = i + 2 < LANE_ROWS ? four(rows_now, i + 2) : four(rows, i + 2 - LANE_ROWS);
+            if (i < LANE_QUERIES) next[i] = four(queries, i);
+            tile.template add<BEGIN>(i, x[i & 1], q);
+            x[i & 1] = later;
+        }
+        tile.add_queries(q);
+    }
+    __device__ void run(int left, bool begin) {
+        float4 one[LANE_QUERIES], other[LANE_QUERIES];
+        x[0] = four(rows, 0), x[1] = four(rows, 1);
+        if (begin) {
+            load_queries(one);
+            chunk<true>(one, other, --left > 0);
+        } else {
+            load_queries(other);
+        }
+        /* Not unrolled: the loop has to stay in the smallest instruction cache. */
+#pragma unroll 1
+        for (; left > 1; left -= 2) {
+            chunk<false>(other, one, true);
+            chunk<false>(one, other, left > 2);
+        }
+        if (left > 0) chunk<false>(other, one, false);
     }
 };
 
 /* ---- keys to lists */
 
-/* This lane's own pairs: room is taken in shared memory first, so that a list's counter is asked once a block. */
-__device__ static void keys_append(const struct tile_args &args, const tile_plan &plan, const float *scores, int64_t first_row,
-                                   int64_t first_query, int row, int query, uint32_t *found) {
-    bool smaller_better = args.rows.metric == VIC_L2;
-    uint32_t *bases = found + plan.queries;
-    if (threadIdx.x < plan.queries) found[threadIdx.x] = 0;
+/* Where a lane's pairs lie in its block's: rows and queries from here on, APART from each other. Each half of a warp reads
+ * four rows and four queries, so a read of 16 bytes a lane takes two turns, the least there is. */
+struct lane_view {
+    int row, query, owner;
+    __device__ explicit lane_view(const tile_plan &plan) {
+        int lane = threadIdx.x & 31, half = lane >> 4;
+        bool wide = plan.queries > 16;
+        owner = threadIdx.x >> 5;
+        row = (wide ? 0 : half) * (LANE_ROWS * APART) + (lane >> 1 & 1) + (lane >> 3 & 1) * 2;
+        query = (wide ? half : 0) * (LANE_QUERIES * APART) + (lane & 1) + (lane >> 2 & 1) * 2;
+    }
+};
+
+/* The tile's sums over the four owners, as scores of this lane's own pairs: OWN_ROWS rows of its four queries. */
+template <class Tile>
+__device__ static void sums_exchange(const Tile &tile, const lane_view &view, void *stack, float (&scores)[OWN_PAIRS]) {
+    using value = typename Tile::value;
+    value *sums = (value *)stack + (threadIdx.x & 31);
+    __syncthreads(); /* nobody reads his stack any more */
+    each_pair([&](int p) { sums[(view.owner * LANE_PAIRS + p) * 32] = tile.part(p); });
     __syncthreads();
-    uint64_t keys[OWN_PAIRS];
-    uint32_t places[OWN_PAIRS];
 #pragma unroll
     for (int i = 0; i < OWN_PAIRS; i++) {
-        int64_t number = first_row + row + i / LANE_QUERIES * 4;
-        int slot = query + i % LANE_QUERIES * 2;
-        keys[i] = 0;
-        if (number >= args.first + args.count || first_query + slot >= args.nq) continue;
-        float norm = args.rows.norms ? __ldg(args.rows.norms + number) : 1.0f;
-        float query_norm = args.rows.norms ? __ldg(args.query_norms + first_query + slot) : 1.0f;
-        float score = score_finish(scores[i], args.rows.metric, norm, query_norm);
-        uint64_t key = key_of(order_of(score, smaller_better), (uint32_t)number);
-        if (key < __ldg(args.floors + first_query + slot) || !filter_passes(args.filter, (uint32_t)number)) continue;
-        keys[i] = key;
-        places[i] = atomicAdd(&found[slot], 1u);
+        const value *at = sums + (view.owner * OWN_PAIRS + i) * 32;
+        scores[i] = Tile::total(at[0], at[LANE_PAIRS * 32], at[2 * LANE_PAIRS * 32], at[3 * LANE_PAIRS * 32]);
     }
+}
+
+/* Keys of a lane's own pairs, 0 for none: what does not reach the floor, lies outside, or is filtered out. */
+struct own_keys {
+    uint64_t keys[OWN_PAIRS], floors[LANE_QUERIES];
+    float norms[OWN_ROWS], query_norms[LANE_QUERIES];
+    int64_t row, query;
+    /* What is read from memory, before the sums are there. */
+    __device__ own_keys(const struct tile_args &args, int64_t first_row, int64_t first_query)
+        : row(first_row), query(first_query) {
+#pragma unroll
+        for (int i = 0; i < LANE_QUERIES; i++) {
+            int64_t number = min(query + i * APART, args.nq - 1);
+            floors[i] = __ldg(args.floors + number);
+            query_norms[i] = args.rows.norms ? __ldg(args.query_norms + number) : 1.0f;
+        }
+#pragma unroll
+        for (int i = 0; i < OWN_ROWS; i++)
+            norms[i] = args.rows.norms ? __ldg(args.rows.norms + min(row + i * APART, args.first + args.count - 1)) : 1.0f;
+    }
+    /* Whether there is any. */
+    __device__ bool make(const struct tile_args &args, const float (&scores)[OWN_PAIRS]) {
+        bool smaller_better = args.rows.metric == VIC_L2, any = false;
+#pragma unroll
+        for (int i = 0; i < OWN_PAIRS; i++) {
+            int r = i / LANE_QUERIES, q = i % LANE_QUERIES;
+            int64_t at = row + r * APART;
+            uint32_t number = (uint32_t)at;
+            float score = score_finish(scores[i], args.rows.metric, norms[r], query_norms[q]);
+            uint64_t key = key_of(order_of(score, smaller_better), number);
+            bool kept = key >= floors[q] && at < args.first + args.count && query + q * APART < args.nq;
+            keys[i] = kept && filter_passes(args.filter, number) ? key : 0;
+            any |= keys[i] != 0;
+        }
+        return any;
+    }
+};
+
+/* Room is taken in shared memory first, so that a list's counter is asked once a block. */
+__device__ static void keys_append(const struct tile_args &args, const tile_plan &plan, const own_keys &own,
+                                   int64_t first_query, int slot, uint32_t *found) {
+    uint32_t *bases = found + plan.queries;
+    uint32_t places[OWN_PAIRS];
+    if (threadIdx.x < plan.queries) found[threadIdx.x] = 0;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < OWN_PAIRS; i++)
+        if (own.keys[i]) places[i] = atomicAdd(&found[slot + i % LANE_QUERIES * APART], 1u);
     __syncthreads();
     if (threadIdx.x < plan.queries && found[threadIdx.x])
         bases[threadIdx.x] = atomicAdd(args.counts + first_query + threadIdx.x, found[threadIdx.x]);
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < OWN_PAIRS; i++) {
-        int slot = query + i % LANE_QUERIES * 2;
-        if (keys[i]) args.lists[(first_query + slot) * args.capacity + bases[slot] + places[i]] = keys[i];
+        int at = slot + i % LANE_QUERIES * APART;
+        if (own.keys[i]) args.lists[(first_query + at) * args.capacity + bases[at] + places[i]] = own.keys[i];
     }
-}
-
-/* The chunks of a stage, for one side of its sector. Two fragments in turn: one is read while the other is multiplied. */
-template <class Tile>
-__device__ static void side_add(Tile &tile, const tile_plan &plan, const stage &s, int side, const float *rows,
-                                const float *queries) {
-    int left = min(plan.block, plan.chunks - s.block * plan.block), row_step = plan.rows * SECTOR,
-        query_step = plan.queries * SECTOR;
-    typename Tile::fragment one;
-    one.load(rows, queries, side);
-    typename Tile::fragment other;
-    if (s.block == 0) {
-        if (--left > 0) rows += row_step, queries += query_step;
-        other.load(rows, queries, side);
-        tile.template add<true>(one);
-        one = other;
-    }
-#pragma unroll 1
-    while (left > 1) {
-        other.load(rows + row_step, queries + query_step, side);
-        tile.template add<false>(one);
-        left -= 2;
-        if (left > 0) rows += 2 * row_step, queries += 2 * query_step;
-        one.load(rows, queries, side);
-        tile.template add<false>(other);
-    }
-    if (left > 0) tile.template add<false>(one);
-    if (s.block == plan.blocks - 1) tile.fold(s.sector, side);
 }
 
 template <int DTYPE, class Tile, bool EXACT>
-__global__ void __launch_bounds__(TILE_THREADS, 1)
-    tile_kernel(const __grid_constant__ struct tile_args args, const tile_plan plan) {
-    extern __shared__ __align__(16) float staged[];
-    int64_t first_query = (int64_t)blockIdx.x * plan.queries;
-    int64_t first_row = args.first + ((int64_t)blockIdx.y + (int64_t)blockIdx.z * 65535) * plan.rows;
-    if (first_row >= args.first + args.count) return;
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps_across = plan.queries / WARP_QUERIES;
-    int row = warp / warps_across * WARP_ROWS + (lane >> 2 & 1) + (lane >> 4 & 1) * 2;
-    int query = warp % warps_across * WARP_QUERIES + (lane >> 3 & 1), own = (lane & 3) * 4;
-    int queries_at = plan.rows * plan.block * SECTOR, stage_floats = queries_at + plan.queries * plan.block * SECTOR;
-    const stager stager(args, plan, first_row, first_query);
-    Tile tile(staged + 2 * stage_floats);
-    stage now = {0, 0, 0}, later = {0, 0, 0};
-    float *here = staged, *there = staged + stage_floats;
-    stager.put<DTYPE, EXACT>(args, plan, later, here);
-    __pipeline_commit();
-    while (now.sector < 8) {
-        later.next(plan);
-        if (later.sector < 8) stager.put<DTYPE, EXACT>(args, plan, later, there);
-        __pipeline_commit();
-        __pipeline_wait_prior(1);
-        __syncthreads();
-        const float *rows = here + row * SECTOR + own, *queries = here + queries_at + query * SECTOR + own;
-        /* Not unrolled: the loop has to stay in the smallest instruction cache. */
+__global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
+    tile_kernel(const __grid_constant__ struct tile_args args, const __grid_constant__ tile_plan plan,
+                const __grid_constant__ tile_maps maps) {
+    extern __shared__ __align__(1024) char shared[];
+    void *stack = shared;
+    float *here = (float *)(shared + STACK_BYTES), *there = here + plan.stage_floats;
+    char *raw = (char *)(there + plan.stage_floats);
+    uint64_t *barriers = (uint64_t *)(raw + plan.raw_bytes);
+    uint32_t *found = (uint32_t *)(barriers + STAGES);
+    using staging = stager<DTYPE, EXACT>;
+    const staging stager(args, plan, maps, raw, barriers, (typename staging::sources *)(found + FOUND));
+    const lane_view view(plan);
+    int rows_at = view.row * SECTOR + swizzled(view.owner, view.row);
+    int queries_at = plan.queries_at() + view.query * SECTOR + swizzled(view.owner, view.query);
+    int flip = swizzled(view.owner, view.row + APART) - swizzled(view.owner, view.row); /* and for queries */
+    Tile tile(stack);
+    stage now = {blockIdx.x, 0, 0};
+    stager.start();
+    stager.put(now, here, 0);
+    for (uint32_t turn = 0; now.tile < plan.tiles; turn++) {
+        stager.take(now, here, turn); /* and nobody reads the other stage any more */
+        stage ahead = now;
+        ahead.next(plan);
+        if (ahead.tile < plan.tiles) stager.put(ahead, there, turn + 1);
+        if (now.sector == 0 && now.block == 0) tile.start();
+        int count = min(plan.block, plan.chunks - now.block * plan.block);
 #pragma unroll 1
-        for (int side = now.side; side <= (plan.blocks == 1 ? 1 : now.side); side++)
-            side_add(tile, plan, now, side, rows, queries);
-        __syncthreads();
-        now = later;
+        for (int i = 0; i < plan.sectors; i++) {
+            sector_adder<Tile> adder = {tile,
+                                        here + i * plan.block * plan.row_step() + rows_at,
+                                        here + i * plan.block * plan.query_step() + queries_at,
+                                        flip,
+                                        plan.row_step(),
+                                        plan.query_step(),
+                                        {}};
+            adder.run(count, now.block == 0);
+            if (now.block == plan.blocks - 1) tile.fold(now.sector + i);
+        }
+        if (now.last(plan)) {
+            int64_t first_row = now.first_row(args, plan), first_query = now.first_query(plan);
+            own_keys own(args, first_row + view.row + view.owner * OWN_ROWS * APART, first_query + view.query);
+            float scores[OWN_PAIRS];
+            sums_exchange(tile, view, stack, scores);
+            if (__syncthreads_or(own.make(args, scores))) keys_append(args, plan, own, first_query, view.query, found);
+        }
+        now = ahead;
         float *kept = here;
         here = there, there = kept;
     }
-    float scores[OWN_PAIRS];
-    tile.finish(scores, lane);
-    int own_row = row + (lane & 3) * OWN_ROWS * 4;
-    keys_append(args, plan, scores, first_row, first_query, own_row, query, (uint32_t *)staged);
+}
+
+/* Whether the copy engine can bring the stages: GPU and code know it, and vectors are whole chunks. */
+static bool bulk_possible(const struct tile_args *args, const void *kernel, bool exact) {
+    cudaFuncAttributes attributes;
+    if (args->rows.n > INT32_MAX) return false; /* it counts in 32 bits */
+    if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess || attributes.binaryVersion < 90) return false;
+    return exact ? args->rows.stride_bytes % 512 == 0 : args->rows.units == 0;
+}
+
+/* The most chunks that fit, then as many sectors as make a stage worth its barrier. */
+static void stages_plan(struct tile_plan *plan, int bytes, int raw_chunk) {
+    int chunk_bytes = STAGES * (plan->row_step() + plan->query_step()) * 4 + raw_chunk, fit = bytes / chunk_bytes;
+    plan->blocks = (plan->chunks + fit - 1) / fit;
+    plan->block = (plan->chunks + plan->blocks - 1) / plan->blocks;
+    plan->sectors = 1;
+    while (plan->blocks == 1 && plan->sectors < SECTORS && 2 * plan->sectors * plan->block <= min(fit, 8)) plan->sectors *= 2;
+    plan->stage_floats = plan->slots() * (plan->row_step() + plan->query_step());
+    plan->raw_bytes = plan->slots() * raw_chunk;
 }
 
 template <int DTYPE, class Tile, bool EXACT> static cudaError_t tile_launch(const struct tile_args *args, cudaStream_t stream) {
-    tile_plan plan;
+    using staging = stager<DTYPE, EXACT>;
+    const struct packed_rows &rows = args->rows;
+    struct tile_plan plan;
+    struct tile_maps maps;
     plan.queries = args->nq <= 16 ? 16 : 32;
-    plan.rows = TILE_THREADS / 32 / (plan.queries / WARP_QUERIES) * WARP_ROWS;
-    int64_t words = EXACT ? args->rows.stride_bytes / 4 : (int64_t)(args->rows.chunks + (args->rows.units > 0)) * 128;
+    plan.rows = TILE_THREADS * OWN_PAIRS / plan.queries;
+    int64_t words = EXACT ? rows.stride_bytes / 4 : (int64_t)(rows.chunks + (rows.units > 0)) * 128;
     plan.chunks = (int)((words + 127) / 128);
-    int chunk_bytes = (plan.rows + plan.queries) * SECTOR * 4,
-        fit = (args->shared_most - 1024 - Tile::shared_floats * 4) / chunk_bytes;
-    plan.block = fit / 2 < plan.chunks ? fit / 2 : plan.chunks;
-    plan.blocks = (plan.chunks + plan.block - 1) / plan.block;
-    int64_t row_tiles = (args->count + plan.rows - 1) / plan.rows;
-    dim3 grid((unsigned)((args->nq + plan.queries - 1) / plan.queries), (unsigned)(row_tiles < 65535 ? row_tiles : 65535),
-              (unsigned)((row_tiles + 65534) / 65535));
-    size_t bytes = 2 * (size_t)plan.block * (size_t)chunk_bytes + Tile::shared_floats * sizeof(float);
-    tile_kernel<DTYPE, Tile, EXACT><<<grid, TILE_THREADS, bytes, stream>>>(*args, plan);
+    plan.bulk = bulk_possible(args, (const void *)tile_kernel<DTYPE, Tile, EXACT>, EXACT);
+    int fixed = STACK_BYTES + STAGES * (int)sizeof(uint64_t) + FOUND * (int)sizeof(uint32_t);
+    int sources = (int)sizeof(typename staging::sources), most = (args->shared_most + 1024) / TILE_BLOCKS - 1024;
+    int raw_chunk = staging::copied ? 0 : plan.rows * SECTOR * staging::bytes;
+    stages_plan(&plan, most - fixed - (plan.bulk ? 0 : sources), raw_chunk);
+    if (plan.bulk)
+        plan.bulk = bulk_describe({rows.data, rows.n, rows.stride_bytes, plan.chunks, staging::bytes}, plan.rows, plan.block,
+                                  &maps.rows) &&
+                    bulk_describe({args->queries, args->nq, args->query_stride, plan.chunks, 4}, plan.queries, plan.block,
+                                  &maps.queries);
+    if (!plan.bulk) stages_plan(&plan, most - fixed - sources, raw_chunk);
+    plan.across = (uint32_t)((args->nq + plan.queries - 1) / plan.queries);
+    plan.tiles = (uint32_t)((args->count + plan.rows - 1) / plan.rows) * plan.across;
+    unsigned all = (unsigned)args->multiprocessors * TILE_BLOCKS, blocks = plan.tiles < all ? plan.tiles : all;
+    size_t bytes = (size_t)(fixed + STAGES * plan.stage_floats * 4 + plan.raw_bytes + (plan.bulk ? 0 : sources));
+    tile_kernel<DTYPE, Tile, EXACT><<<blocks, TILE_THREADS, bytes, stream>>>(*args, plan, maps);
     return cudaPeekAtLastError();
 }
 

@@ -1,62 +1,63 @@
-/* The rows' way up: pieces are copied into pinned memory by several threads, sent, and put into the kernels' order there.
+/* The rows' way up: workers copy pieces into pinned memory, send them, and have them put into the kernels' order there.
  *
- * PIECES of them are in flight, so that the copy on the host, the link and the packing kernel overlap; the link is the limit.
- * On the device the pieces lie in the first workspace, which nobody uses yet. */
+ * Each worker has a stream and UPLOAD_EACH pieces of its own and waits for nobody: one piece is filled while the other is on
+ * the link, and between twelve workers the link is never idle, whatever a page fault costs one of them. (All workers on one
+ * piece after another, a barrier between, reached half of the link.) On the device the pieces lie in the first workspace, which
+ * nobody uses yet. A worker keeps CUDA's error, not a sentence: sentences belong to the caller's thread. */
 #include "backend/cuda/cuda.h"
 
 #include <string.h>
 
-enum { COPY_PARTS = 32, COPY_THREADS = 12 };
+struct lane { /* what one worker has; its slots follow one another */
+    cudaStream_t stream;
+    cudaEvent_t sent[UPLOAD_EACH];
+    int64_t turn;
+};
 
 struct upload {
     struct resident *resident;
     struct thread_pool *pool;
-    void *pinned;
+    char *pinned;
     uint64_t piece_bytes; /* of each piece, here and there */
     int64_t piece_rows, row_bytes;
-    cudaEvent_t sent[PIECES];
+    struct lane lanes[UPLOAD_WORKERS];
+    _Atomic int error; /* the first one, a cudaError_t */
 };
 
-struct copy_job {
-    char *target;
-    const char *source;
-    uint64_t bytes;
-};
-
-static void copy_part(void *argument, int worker, int64_t part) {
-    const struct copy_job *job = argument;
-    (void)worker;
-    uint64_t each = round_up((job->bytes + COPY_PARTS - 1) / COPY_PARTS, 4096), first = each * (uint64_t)part;
-    if (first >= job->bytes) return;
-    memcpy(job->target + first, job->source + first, job->bytes - first < each ? job->bytes - first : each);
-}
-
-static enum vic_status upload_piece(const struct upload *upload, int64_t first, int number) {
+static cudaError_t piece_send(struct upload *upload, struct lane *lane, uint64_t slot, int64_t first) {
     struct resident *resident = upload->resident;
     const struct rows *source = &resident->source;
-    struct workspace *workspace = &resident->workspaces[0];
-    cudaStream_t stream = workspace->stream;
-    enum vic_status status = VIC_OK;
     int64_t count = source->n - first < upload->piece_rows ? source->n - first : upload->piece_rows;
-    uint64_t bytes = (uint64_t)(count * upload->row_bytes), at = (uint64_t)(number % PIECES) * upload->piece_bytes;
-    struct copy_job job = {(char *)upload->pinned + at, (const char *)source->data + first * upload->row_bytes, bytes};
-    TRY(cuda_status(cudaEventSynchronize(upload->sent[number % PIECES]), "sending rows to the GPU"));
-    (void)thread_pool_run(upload->pool, COPY_PARTS, copy_part, &job);
-    TRY(cuda_status(cudaMemcpyAsync(workspace->device + at, job.target, bytes, cudaMemcpyHostToDevice, stream),
-                    "sending rows to the GPU"));
-    TRY(cuda_status(cudaEventRecord(upload->sent[number % PIECES], stream), "sending rows to the GPU"));
-    struct pack_args args = {.source = workspace->device + at,
+    uint64_t bytes = (uint64_t)(count * upload->row_bytes), at = slot * upload->piece_bytes;
+    char *there = resident->workspaces[0].device + at;
+    cudaEvent_t sent = lane->sent[slot % UPLOAD_EACH];
+    struct pack_args args = {.source = there,
                              .source_dtype = source->dtype,
                              .first = first,
                              .count = count,
                              .target = resident->rows,
                              .norms = (float *)(uintptr_t)resident->rows.norms};
-    TRY(cuda_status(launch_pack(&args, stream), "packing rows on the GPU"));
-done:
-    return status;
+    cudaError_t error = cudaEventSynchronize(sent);
+    if (error != cudaSuccess) return error;
+    memcpy(upload->pinned + at, (const char *)source->data + first * upload->row_bytes, bytes);
+    error = cudaMemcpyAsync(there, upload->pinned + at, bytes, cudaMemcpyHostToDevice, lane->stream);
+    if (error == cudaSuccess) error = cudaEventRecord(sent, lane->stream);
+    return error == cudaSuccess ? launch_pack(&args, lane->stream) : error;
 }
 
-/* What is not rows: padding behind them, norms, ids. */
+/* The device's piece is written again only behind the packing of what it held: both are in the worker's stream. */
+static void piece_upload(void *argument, int worker, int64_t part) {
+    struct upload *upload = argument;
+    struct lane *lane = &upload->lanes[worker];
+    uint64_t slot = (uint64_t)worker * UPLOAD_EACH + (uint64_t)(lane->turn++ % UPLOAD_EACH);
+    int none = cudaSuccess, ordinal = upload->resident->backend->ordinal;
+    if (atomic_load(&upload->error) != cudaSuccess) return;
+    cudaError_t error = cudaSetDevice(ordinal); /* a worker's thread has not chosen one yet */
+    if (error == cudaSuccess) error = piece_send(upload, lane, slot, part * upload->piece_rows);
+    if (error != cudaSuccess) (void)atomic_compare_exchange_strong(&upload->error, &none, (int)error);
+}
+
+/* What is not rows: padding behind them, norms, ids. Packing reads the norms. */
 static enum vic_status upload_rest(struct resident *resident, cudaStream_t stream) {
     const struct layout *layout = &resident->layout;
     const struct packed_rows *rows = &resident->rows;
@@ -72,51 +73,73 @@ static enum vic_status upload_rest(struct resident *resident, cudaStream_t strea
         TRY(cuda_status(cudaMemcpyAsync((void *)(uintptr_t)rows->ids, resident->source.ids, layout->ids_bytes,
                                         cudaMemcpyHostToDevice, stream),
                         "sending ids to the GPU"));
+    TRY(cuda_status(cudaStreamSynchronize(stream), "sending norms to the GPU"));
 done:
     return status;
+}
+
+/* A handle that could not be made is no handle: CUDA may have written something there all the same. */
+static enum vic_status lane_open(struct lane *lane) {
+    cudaError_t error = cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking);
+    if (error != cudaSuccess) lane->stream = NULL;
+    for (int j = 0; j < UPLOAD_EACH && error == cudaSuccess; j++) {
+        error = cudaEventCreateWithFlags(&lane->sent[j], cudaEventDisableTiming);
+        if (error != cudaSuccess) lane->sent[j] = NULL;
+    }
+    return cuda_status(error, "making a stream");
 }
 
 static enum vic_status upload_begin(struct resident *resident, struct upload *upload) {
     struct backend *backend = resident->backend;
     const struct rows *source = &resident->source;
+    void *pinned = NULL;
     enum vic_status status = VIC_OK;
     *upload = (struct upload){.resident = resident,
                               .piece_bytes = resident->layout.piece_bytes,
                               .row_bytes = source->dim * element_bytes(source->dtype)};
     upload->piece_rows = (int64_t)upload->piece_bytes / upload->row_bytes;
-    TRY(pinned_alloc(backend->host, PIECES * upload->piece_bytes, "rows on their way to the GPU", &upload->pinned));
+    TRY(pinned_alloc(backend->host, UPLOAD_SLOTS * upload->piece_bytes, "rows on their way to the GPU", &pinned));
+    upload->pinned = pinned;
     int cores = thread_cores(), threads = backend->threads > 0 && backend->threads < cores ? backend->threads : cores;
-    TRY(thread_pool_open(backend->host, threads < COPY_THREADS ? threads : COPY_THREADS, &upload->pool));
-    for (int i = 0; i < PIECES; i++)
-        TRY(cuda_status(cudaEventCreateWithFlags(&upload->sent[i], cudaEventDisableTiming), "making an event"));
+    TRY(thread_pool_open(backend->host, threads < UPLOAD_WORKERS ? threads : UPLOAD_WORKERS, &upload->pool));
+    for (int i = 0; i < thread_pool_size(upload->pool); i++) TRY(lane_open(&upload->lanes[i]));
 done:
     return status;
 }
 
-static void upload_end(struct upload *upload) {
-    for (int i = 0; i < PIECES; i++)
-        if (upload->sent[i]) (void)cudaEventDestroy(upload->sent[i]);
+/* Nothing may still read the pinned pieces when they are given back. */
+static cudaError_t upload_end(struct upload *upload) {
+    cudaError_t error = cudaSuccess;
+    for (int i = 0; i < UPLOAD_WORKERS; i++) {
+        struct lane *lane = &upload->lanes[i];
+        cudaError_t ended = lane->stream ? cudaStreamSynchronize(lane->stream) : cudaSuccess;
+        if (error == cudaSuccess) error = ended;
+        for (int j = 0; j < UPLOAD_EACH; j++)
+            if (lane->sent[j]) (void)cudaEventDestroy(lane->sent[j]);
+        if (lane->stream) (void)cudaStreamDestroy(lane->stream);
+    }
     thread_pool_close(upload->pool);
-    pinned_free(upload->resident->backend->host, upload->pinned, PIECES * upload->piece_bytes);
+    pinned_free(upload->resident->backend->host, upload->pinned, UPLOAD_SLOTS * upload->piece_bytes);
+    return error;
 }
 
 enum vic_status rows_upload(struct resident *resident) {
     struct workspace *workspace = &resident->workspaces[0];
-    struct upload upload;
-    int number = 0;
-    if (resident->source.n == 0) return VIC_OK;
+    struct upload upload = {.resident = resident};
+    int64_t n = resident->source.n;
     enum vic_status status = VIC_OK;
-    TRY(upload_begin(resident, &upload));
+    if (n == 0) return VIC_OK;
     TRY(upload_rest(resident, workspace->stream));
-    for (int64_t first = 0; first < resident->source.n; first += upload.piece_rows, number++)
-        TRY(upload_piece(&upload, first, number));
-    TRY(cuda_status(cudaMemsetAsync(workspace->device, 0, resident->layout.device_bytes, workspace->stream),
-                    "clearing a workspace"));
-done:
-    if (status == VIC_OK)
-        status = cuda_status(cudaStreamSynchronize(workspace->stream), "sending rows to the GPU");
-    else
-        (void)cudaStreamSynchronize(workspace->stream); /* nothing may still read the pinned pieces */
-    upload_end(&upload);
+    TRY(upload_begin(resident, &upload));
+    (void)thread_pool_run(upload.pool, (n + upload.piece_rows - 1) / upload.piece_rows, piece_upload, &upload);
+    TRY(cuda_status((cudaError_t)atomic_load(&upload.error), "sending rows to the GPU"));
+done:;
+    cudaError_t error = upload_end(&upload);
+    if (status == VIC_OK) status = cuda_status(error, "sending rows to the GPU");
+    (void)cudaGetLastError(); /* the first failure has been told */
+    if (status != VIC_OK) return status;
+    status = cuda_status(cudaMemsetAsync(workspace->device, 0, resident->layout.device_bytes, workspace->stream),
+                         "clearing a workspace");
+    if (status == VIC_OK) status = cuda_status(cudaStreamSynchronize(workspace->stream), "clearing a workspace");
     return status;
 }
