@@ -85,12 +85,18 @@ static void query_walk(struct search_job *job, int64_t j, char *rooms, int64_t r
     atomic_fetch_add(&job->scored, walk.count);
 }
 
-enum { ROOM_NARROW = 1 << 13 };
+enum { ROOM_NARROW = 1 << 13, ROOM_MIDDLE = 1 << 16 };
 
-/* The larger room has a frame of its own, so that a narrow one does not touch it. */
+/* Larger rooms have frames of their own: a search of at most 8,192 dimensions gets by with 256 KiB of its caller's stack, and
+ * only wider ones take the megabyte and more that the widest rows need. */
 static __attribute__((noinline)) void query_wide(struct search_job *job, int64_t j) {
     _Alignas(64) char rooms[2 * AIM_ROOM_MOST];
     query_walk(job, j, rooms, AIM_ROOM_MOST);
+}
+
+static __attribute__((noinline)) void query_middle(struct search_job *job, int64_t j) {
+    _Alignas(64) char rooms[2 * ROOM_MIDDLE];
+    query_walk(job, j, rooms, ROOM_MIDDLE);
 }
 
 static __attribute__((noinline)) void query_narrow(struct search_job *job, int64_t j) {
@@ -101,10 +107,14 @@ static __attribute__((noinline)) void query_narrow(struct search_job *job, int64
 static void search_part(void *argument, int worker, int64_t part) {
     struct search_job *job = argument;
     const struct points *points = job->points, *exact = &job->index->graph.kinds[POINTS_ROWS];
-    bool wide = points->kind->room_bytes(points) > ROOM_NARROW || exact->kind->room_bytes(exact) > ROOM_NARROW;
+    int64_t room = points->kind->room_bytes(points), other = exact->kind->room_bytes(exact);
+    if (room < other) room = other;
+    void (*query)(struct search_job *, int64_t) = room <= ROOM_NARROW   ? query_narrow
+                                                  : room <= ROOM_MIDDLE ? query_middle
+                                                                        : query_wide;
     int64_t nq = job->call->queries->rows, end = (part + 1) * job->run < nq ? (part + 1) * job->run : nq;
     (void)worker;
-    for (int64_t j = part * job->run; j < end; j++) wide ? query_wide(job, j) : query_narrow(job, j);
+    for (int64_t j = part * job->run; j < end; j++) query(job, j);
 }
 
 static enum vic_status exact_search(const struct vic_index *index, const struct search_call *call, const struct vic_hits *hits,
