@@ -206,7 +206,7 @@ static void stats_add(struct vic_search_stats *sum, const struct vic_search_stat
     if (one->fallbacks) sum->fallback = one->fallback;
     sum->hops += one->hops;
     sum->distances += one->distances;
-    sum->beam = one->beam;
+    sum->beam = one->beam, sum->parents = one->parents;
     sum->codes = one->codes;
 }
 
@@ -260,14 +260,14 @@ static bool summary_json(const struct search_job *job, const char *kernels, doub
                                vic_dtype_name(job->info.dtype));
     static const char *const reasons[] = {"none", "planes", "k", "query", "survivors", "cost", "filter", "beam"};
     json_t *more =
-        json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:I, s:I, s:i, s:s*}", "kernels", kernels,
+        json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:I, s:I, s:i, s:i, s:s*}", "kernels", kernels,
                   "path", path_name(stats->path), "threads", stats->threads, "queries", (json_int_t)stats->queries,
                   "rows_scored", (json_int_t)stats->rows_scored, "rows_rescored", (json_int_t)stats->rows_rescored,
                   "bytes_read", (json_int_t)stats->bytes_read, "rows_coded_8", (json_int_t)stats->rows_coded[0], "rows_coded_4",
                   (json_int_t)stats->rows_coded[1], "fallbacks", (json_int_t)stats->fallbacks, "fallback",
                   stats->fallback <= VIC_FALLBACK_BEAM ? reasons[stats->fallback] : "?", "p50_us", median * 1e6, "hops",
-                  (json_int_t)stats->hops, "distances", (json_int_t)stats->distances, "beam", stats->beam, "codes",
-                  stats->codes ? codes_name(stats->codes) : NULL);
+                  (json_int_t)stats->hops, "distances", (json_int_t)stats->distances, "beam", stats->beam, "parents",
+                  stats->parents, "codes", stats->codes ? codes_name(stats->codes) : NULL);
     if (job->args->stats) (void)json_object_update(object, more);
     if (job->args->answers) {
         (void)json_object_set_new(object, "asked", json_integer(job->expect.asked));

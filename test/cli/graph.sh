@@ -44,7 +44,7 @@ cat recall10 recall300 | grep -o '[01]\.[0-9]*' | head -n 2 | sort -C
 verdict $? "a wider beam found less"
 run search rows.vic queries.fbin --beam 20 --parents 2 --stats
 out_has '"path":"graph"'
-out_has '"beam":20'
+out_has '"beam":20,"parents":2'
 # over other points than the 8-bit codes
 prepare build rows.fbin -o both.vic --graph degree=24,beam=40 --planes 4
 for codes in rows 8 4; do
