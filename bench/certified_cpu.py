@@ -6,7 +6,7 @@
 Ids and scores of every path are compared byte by byte with the scan's before anything is timed. Prints JSON lines: the
 environment, a record for each plane that was built, what a plain read of its bytes takes with as many threads (plane_read:
 what bounds one query), then the searches; p50 and, for machines that do other things meanwhile, the fastest. A system's turn is
-one call that is not timed and four that are: codes that fit the last-level cache are found there by the second query, as they
+one call that is not timed and up to ten that are: codes that fit the last-level cache are found there by the second query, as they
 would be by a program that asks one query after another; the plain read finds them there as well. --million adds the rows
 repeated to a million with small fresh noise, which no cache holds. --hnsw adds hnswlib (M = 32, efConstruction = 200) at the
 least ef with a recall@10 of .998; its index is read from the file INDEX, which is written when it is not there.
@@ -184,7 +184,7 @@ def measure(record, lib, device, name, rows, queries, threads, shapes, with_peer
                 facts[planes]["read_us"] = round(roofs["none" if stats.path == 1 else planes], 1)
         for peer, make in peers.items():
             calls[peer] = make(block[:1] if batch == 1 else block, k)
-        for system, us in times_in_turn(calls, repeats, min(4, repeats)).items():
+        for system, us in times_in_turn(calls, repeats, min(10, repeats)).items():
             record(record="certified", data=name, system="vicinal" if system in PLANES else system, planes=system if system in PLANES else None,
                    rows=len(rows), dim=rows.shape[1], k=k, batch=batch, threads=threads, p50_us=round(float(us[len(us) // 2]), 1),
                    min_us=round(float(us[0]), 1), repeats=len(us), qps=round(batch / us[len(us) // 2] * 1e6, 1), **facts.get(system, {}))

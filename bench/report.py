@@ -71,8 +71,11 @@ def plain_read(records):
 
 
 def share_text(record, roof):
-    """Share of the plain read that one query's pass over all rows reached; other searches are not bound by it."""
+    """Share of the plain read that one query's pass over all rows, or over their codes, reached; other searches are not bound
+    by it."""
     share = record.get("share_of_plain_read")
+    if share is None and record.get("read_us"):
+        share = record["read_us"] / record["p50_us"]
     if share is None and roof and record.get("path", "scan") == "scan" and not record.get("timed"):
         row_bytes = record["rows"] * record["dim"] * ELEMENT_BYTES.get(record.get("dtype"), 4)
         share = row_bytes / record["p50_us"] / 1e3 / roof
@@ -123,9 +126,16 @@ def comparison(records, brief=False):
             doubt = name in ours and name in answers and not answers[name].get("verified", answers[name]["record"] == "certified")
             row.append(time_text(answers[name]["p50_us"]) + (" (not verified)" if doubt else "") if name in answers else "")
         scan = answers.get("vicinal")
-        row += [f"{best / mine['p50_us']:.1f}×" if best else "", share_text(scan, roof) if scan else ""]
+        row += [f"{best / mine['p50_us']:.1f}×" if best else "", share_text(mine if mine.get("read_us") else scan, roof) if scan else ""]
         rows.append(row)
     return table(["rows", "queries", "k"] + ours + peers + ["against the best peer", "share of a plain read"], rows)
+
+
+def beside_graph(records):
+    """Exact answers beside those of a graph, where a run has both."""
+    rows = [[system_name(record), f"{record['recall']:.4f}", time_text(record["one_p50_us"]), number_text(record["one_qps"]), number_text(record["qps"])]
+            for record in records if record.get("record") == "exact_and_graph"]
+    return table(["", "recall@10", "one query", "queries a second, one by one", "all in one call"], rows)
 
 
 def other_tables(records):
@@ -133,7 +143,7 @@ def other_tables(records):
     lines = []
     kinds = dict.fromkeys(record.get("record", "?") for record in records)
     for kind in kinds:
-        if kind in ("exact", "certified"):
+        if kind in ("exact", "certified", "exact_and_graph"):
             continue
         chosen = [record for record in records if record.get("record", "?") == kind]
         fields = [field for field in dict.fromkeys(field for record in chosen for field in record) if field != "record"]
@@ -146,7 +156,7 @@ def readme_region(paths):
     lines = []
     for path in paths:
         environment, records = read_run(path)
-        lines_here = comparison(records, brief=True)
+        lines_here = comparison(records, brief=True) + beside_graph(records)
         if lines_here:
             lines += [environment_text(path, environment), ""] + lines_here
     if lines:
@@ -164,7 +174,7 @@ def main():
     if not arguments.write and not arguments.check:
         for path in paths:
             environment, records = read_run(path)
-            print("\n".join([environment_text(path, environment), ""] + comparison(records) + other_tables(records)))
+            print("\n".join([environment_text(path, environment), ""] + comparison(records) + beside_graph(records) + other_tables(records)))
         return
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
