@@ -101,9 +101,9 @@ struct scan_space : choose_space {
 static_assert(sizeof(scan_space) <= 48 << 10, "more would have to be asked for at each launch");
 
 /* The keys of at least `least` that the warps in space.winners have stored. Threads side by side read a warp's scores side by
- * side, each four times four before it looks at the first: more in flight takes registers from the scan itself, which shares
- * them. One block pays for all of this; nearly all fours are rejected by
- * their largest. A warp may have a unit less than per_warp allows. */
+ * side, each four times four before it looks at the first; more in flight would take registers from the scan itself, which
+ * shares them. One block pays for all of this, so fours are rejected by their largest. A warp may have a unit less than
+ * per_warp allows. */
 struct winners_keys {
     enum { WINNERS_AT_ONCE = 2, FOURS_AT_ONCE = 2 };
     const struct scan_args &args;

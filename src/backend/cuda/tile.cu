@@ -9,11 +9,10 @@
  * come in blocks.
  * Shape: 4 warps, 32 x 32 pairs, or 64 x 16 for up to 16 queries; two blocks a multiprocessor take tile after tile, and one
  * multiplies while the other waits for a stage or writes keys.
- * Bound by issue: H200, 2026-11-30, 1,048,576 x 1,024: 38 % of the float32 peak, 63 % of the issue slots used, 79 % of them
- * by products. A third of the products need three registers of which two lie in one bank (the compiler's choice), and a
- * scheduler has two warps, as many as 255 registers allow. Tried and slower: one block of eight warps (4 %); four lanes of a
- * warp sharing a pair with two places each (29 % of the peak: twice the reads of shared memory for a product, and copies
- * made by all threads). */
+ * Bound by issue: H200, 2026-11-30, 1,048,576 x 1,024: 38 % of the float32 peak, 62 % of the issue slots used, 61 % of them by
+ * products. A third of the products need three registers of which two lie in one bank (the compiler's choice), and a
+ * scheduler has two warps, as many as 255 registers allow. Tried and slower: one block of eight warps (4 %); copies made by
+ * all threads (15 %); four lanes of a warp sharing a pair with two places each (28 %: twice the reads of shared memory). */
 #include "backend/cuda/tile_stage.cuh"
 
 enum { TILE_BLOCKS = 2, LANE_ROWS = 8, LANE_QUERIES = 4, LANE_PAIRS = LANE_ROWS * LANE_QUERIES };
