@@ -429,7 +429,6 @@ enum vic_status index_graph_report(const struct vic_index *index, struct vic_gra
 
 enum vic_status index_open(struct vic_device *device, const char *path, const struct vic_open_options *options,
                            struct vic_index **index) {
-    if (diskann_index_claimed(path)) return diskann_index_open(device, path, options, index);
     struct file_map map = {0};
     struct corpus corpus = {0};
     struct meta meta;
@@ -437,8 +436,9 @@ enum vic_status index_open(struct vic_device *device, const char *path, const st
     struct graph_options gain;
     bool gains = false;
     struct vic_index *made = NULL;
-    enum vic_status status = VIC_OK;
-    TRY(file_map_open(path, &map));
+    enum vic_status status = file_map_open(path, &map);
+    if (status == VIC_FORMAT && diskann_index_claimed(path)) return diskann_index_open(device, path, options, index);
+    if (status != VIC_OK) return status;
     if (options->check) TRY(file_map_verify(&map, &options->progress));
     TRY(meta_read(&map, &meta));
     TRY(meta_agrees(&map, &meta, options));
