@@ -20,7 +20,8 @@ static const struct option_row build_rows[] = {
     {"metadata", 0, OPTION_TEXT, "JSON", 0, 0, offsetof(struct build_args, metadata), OPTIONAL,
      "a JSON object to keep with the index"},
     {"graph", 0, OPTION_TEXT, "NAME=N,...", 0, 0, offsetof(struct build_args, graph), OPTIONAL,
-     "approximate search by a graph: degree=64,beam=100,alpha=1.2, any of them; force=1 for few rows too"},
+     "approximate search by a graph: degree=64,beam=100,alpha=1.2, any of them; force=1 for few rows too; pq=48: product codes "
+     "of so many bytes a row beside it"},
     {.name = NULL},
 };
 
@@ -44,20 +45,21 @@ done:
 }
 
 /* What --graph takes, in any order, each once. */
-enum { GRAPH_NAMES = 4 };
+enum { GRAPH_NAMES = 5 };
 static const struct graph_name {
     const char *name;
     double low, high;
     bool whole;
-} graph_names[GRAPH_NAMES] = {{"degree", 1, 512, true}, {"beam", 1, 1024, true}, {"alpha", 1, 2, false}, {"force", 0, 1, true}};
+} graph_names[GRAPH_NAMES] = {
+    {"degree", 1, 512, true}, {"beam", 1, 1024, true}, {"alpha", 1, 2, false}, {"force", 0, 1, true}, {"pq", 1, 1024, true}};
 
 static bool graph_item_read(const char *item, int length, double values[GRAPH_NAMES]) {
     size_t name = strcspn(item, "=,"), which = 0;
     while (which < GRAPH_NAMES && (strlen(graph_names[which].name) != name || memcmp(graph_names[which].name, item, name) != 0))
         which++;
     if (which == GRAPH_NAMES || item[name] != '=')
-        return say_usage("--graph: expected degree=N, beam=N, alpha=X or force=1 with commas between, found \"%.*s\"", length,
-                         item),
+        return say_usage("--graph: expected degree=N, beam=N, alpha=X, pq=N or force=1 with commas between, found \"%.*s\"",
+                         length, item),
                false;
     const struct graph_name *known = &graph_names[which];
     const char *text = item + name + 1;
@@ -72,9 +74,9 @@ static bool graph_item_read(const char *item, int length, double values[GRAPH_NA
     return true;
 }
 
-/* "degree=64,beam=100,alpha=1.2,force=1", each of them optional. */
+/* "degree=64,beam=100,alpha=1.2,force=1,pq=48", each of them optional. */
 static bool graph_read(const char *text, struct vic_graph_options *graph) {
-    double values[GRAPH_NAMES] = {-1, -1, -1, -1};
+    double values[GRAPH_NAMES] = {-1, -1, -1, -1, -1};
     for (const char *at = text; at && *text;) {
         size_t length = strcspn(at, ",");
         if (!graph_item_read(at, (int)length, values)) return false;
@@ -86,7 +88,8 @@ static bool graph_read(const char *text, struct vic_graph_options *graph) {
                                         .degree = (int32_t)values[0],
                                         .beam = (int32_t)values[1],
                                         .alpha = (float)values[2],
-                                        .force = (int32_t)values[3]};
+                                        .force = (int32_t)values[3],
+                                        .pq_chunks = (int32_t)values[4]};
     return true;
 }
 
@@ -111,6 +114,9 @@ static bool built_show(const struct vic_index *index, const char *path, bool gra
            vic_dtype_name(info.dtype), vic_metric_name(info.metric), info.has_ids ? ", ids" : "",
            info.has_texts ? ", texts" : "", info.planes & VIC_PLANES_8 ? ", 8-bit codes" : "",
            info.planes & VIC_PLANES_4 ? ", 4-bit codes" : "", show_bytes(file.bytes), show_seconds(seconds_now() - began));
+    if (info.pq_chunks)
+        printf("product codes of %d bytes a row: mean squared error %.4g, largest %.4g\n", info.pq_chunks, info.pq_error,
+               info.pq_error_largest);
     if (info.repairs) printf("%s rows that no walk would have reached were tied in by hand\n", show_count(info.repairs));
     if (graph_wanted && !info.degree) printf("%s rows are too few for a graph; force=1 makes one\n", show_count(info.rows));
     return true;

@@ -46,6 +46,9 @@ static void info_show(const char *path, const struct vic_file_info *info, const 
         if (index->graph_beam) printf(", beam=%d,alpha=%g", index->graph_beam, (double)index->graph_alpha);
         printf("\n");
     }
+    if (index->pq_chunks)
+        printf("  product   %d bytes a row of %d values each; mean squared error %.4g, largest %.4g\n", index->pq_chunks,
+               index->pq_centres, index->pq_error, index->pq_error_largest);
     for (int32_t i = 0; i < info->section_count; i++)
         printf("  section   %-10s %14s bytes at %s\n", info->sections[i].name, show_count((int64_t)info->sections[i].bytes),
                show_count((int64_t)info->sections[i].offset));
@@ -67,10 +70,12 @@ static json_t *info_json(const char *path, const struct vic_file_info *info, con
                   "bytes", (json_int_t)info->bytes, "rows", (json_int_t)info->rows, "dim", (json_int_t)info->dim, "type",
                   info->element, "metric", info->metric ? vic_metric_name(info->metric) : NULL, "note", info->note);
     if (!object || !index->metadata) return object;
-    json_t *more = json_pack("{s:s, s:i, s:b, s:b, s:i, s:i, s:I, s:o, s:o}", "kind", index->kind, "version", info->version,
-                             "ids", index->has_ids, "texts", index->has_texts, "planes", index->planes, "degree", index->degree,
-                             "next_id", (json_int_t)index->next_id, "metadata", json_loads(index->metadata, 0, NULL),
-                             "sections", sections_json(info));
+    json_t *more =
+        json_pack("{s:s, s:i, s:b, s:b, s:i, s:i, s:i, s:i, s:f, s:f, s:I, s:o, s:o}", "kind", index->kind, "version",
+                  info->version, "ids", index->has_ids, "texts", index->has_texts, "planes", index->planes, "degree",
+                  index->degree, "pq_chunks", index->pq_chunks, "pq_centres", index->pq_centres, "pq_error", index->pq_error,
+                  "pq_error_largest", index->pq_error_largest, "next_id", (json_int_t)index->next_id, "metadata",
+                  json_loads(index->metadata, 0, NULL), "sections", sections_json(info));
     (void)json_object_update(object, more);
     json_decref(more);
     if (index->degree && *index->graph_builder)

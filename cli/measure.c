@@ -101,7 +101,7 @@ const char *path_name(enum vic_path path) {
 }
 
 const char *codes_name(enum vic_codes codes) {
-    static const char *const names[] = {"auto", "rows", "8", "4"};
+    static const char *const names[] = {"auto", "rows", "8", "4", "pq"};
     return codes < sizeof names / sizeof *names ? names[codes] : "?";
 }
 

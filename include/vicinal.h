@@ -335,6 +335,10 @@ struct vic_graph_options {
     int32_t beam;   /* candidates of a row, 1 to 1024; 0: 100 */
     float alpha;    /* 1 to 2: how much nearer a neighbour's neighbour must be to make it needless; 0: 1.2 */
     int32_t force;  /* non-zero: also for fewer rows than 4096, which are otherwise only scanned */
+    /* Product codes beside the graph, so many bytes a row, for walks that look at as little as possible (VIC_CODES_PQ): 1 to
+     * the dimensions of a row and at most 1024; 0: none. Centres come from a sample of 65,536 rows. */
+    int32_t pq_chunks;
+    int32_t reserved;
 };
 
 struct vic_build_options {
@@ -436,6 +440,9 @@ struct vic_index_info {
     int32_t graph_beam;     /* with which the graph was built; 0: not known */
     float graph_alpha;      /* the same */
     char graph_builder[32]; /* what built it, "vicinal 1": another number, another graph of the same rows. "": not known */
+    int32_t pq_chunks, pq_centres; /* product codes: bytes a row, values a byte takes; 0: none */
+    double pq_error;               /* mean squared distance of rows (cosine: at unit length) from what their codes stand for */
+    double pq_error_largest;       /* the largest of these */
 };
 
 /* info->size must be set. Any thread. */
@@ -511,7 +518,8 @@ enum vic_fallback {
 enum vic_codes {
     VIC_CODES_ROWS = 1, /* the rows themselves: nothing lost, most to read */
     VIC_CODES_8,        /* 8-bit codes */
-    VIC_CODES_4         /* 4-bit codes: the index needs planes of 4 bits */
+    VIC_CODES_4,        /* 4-bit codes: the index needs planes of 4 bits */
+    VIC_CODES_PQ        /* product codes, a byte a chunk: of a graph built with pq_chunks */
 };
 
 struct vic_search_stats {

@@ -242,6 +242,11 @@ enum vic_status vic_index_info(const struct vic_index *index, struct vic_index_i
         .graph_alpha = index->graph.origin.alpha,
     };
     (void)snprintf(filled.graph_builder, sizeof filled.graph_builder, "%s", index->graph.origin.builder);
+    const struct graph_product *product = index->graph.product;
+    if (product) {
+        filled.pq_chunks = (int32_t)product->pq.parts.chunks, filled.pq_centres = (int32_t)product->pq.parts.centres;
+        filled.pq_error = product->error.mean, filled.pq_error_largest = product->error.largest;
+    }
     (void)snprintf(filled.kind, sizeof filled.kind, "%s", index->kind->name);
     return options_give(info, &filled, sizeof filled, "vic_index_info");
 }
@@ -355,8 +360,8 @@ static enum vic_status question_options(const struct vic_index *index, const str
     if (question->options.parents < 0 || question->options.parents > GRAPH_PARENTS_MAX)
         return status_fail(VIC_ARGUMENT, "expected parents from 0 (open) to %d, found %d", GRAPH_PARENTS_MAX,
                            question->options.parents);
-    if (question->options.codes < 0 || question->options.codes > VIC_CODES_4)
-        return status_fail(VIC_ARGUMENT, "expected codes from 0 (open) to %d, found %d", (int)VIC_CODES_4,
+    if (question->options.codes < 0 || question->options.codes > VIC_CODES_PQ)
+        return status_fail(VIC_ARGUMENT, "expected codes from 0 (open) to %d, found %d", (int)VIC_CODES_PQ,
                            (int)question->options.codes);
     if (question->options.filter && question->options.filter->index != index)
         return status_fail(VIC_ARGUMENT, "expected a filter made for this index, found another index's");

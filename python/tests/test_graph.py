@@ -160,6 +160,15 @@ def test_what_diskann_s_files_cannot_hold_is_refused(index, rows, tmp_path):
     assert not (tmp_path / "y").exists()
 
 
+def test_product_codes_can_be_walked_over(rows, queries):
+    index = vicinal.build(rows, "l2", graph={"degree": 32, "pq_chunks": 4})
+    assert index.graph.pq_chunks == 4 and index.graph.pq_error > 0
+    hits = index.search(queries, 10, beam=300, codes="pq")
+    assert hits.stats.codes == "pq" and same(hits, index.search(queries, 10, beam=300, codes="rows"))
+    with pytest.raises(vicinal.ArgumentError, match="found 100 chunks"):
+        vicinal.build(rows, graph={"pq_chunks": 100})
+
+
 def test_few_rows_get_a_graph_only_by_force(rows):
     assert vicinal.build(rows[:100], graph=True).graph is None
     forced = vicinal.build(rows[:100], graph={"force": True, "degree": None, "alpha": 1.1, "beam": np.int64(50)})

@@ -21,7 +21,8 @@ Planes = Union[None, str, int, Iterable[int]]
 GraphChoice = Union[None, bool, Mapping[str, Any]]
 Texts = Union[Path, Iterable[Union[str, bytes]]]
 
-GRAPH_FIELDS: dict[str, Callable[[Any], Any]] = {"degree": operator.index, "beam": operator.index, "alpha": float, "force": bool}
+GRAPH_FIELDS: dict[str, Callable[[Any], Any]] = {"degree": operator.index, "beam": operator.index, "alpha": float, "force": bool,
+                                                   "pq_chunks": operator.index}
 
 
 def _planes(planes: Planes) -> int:
@@ -128,8 +129,8 @@ def build(rows: Any, metric: str = "cosine", *, ids: Any = None, texts: Optional
     dtype: type in which rows are stored ("f16", numpy.int8 ...); None: as they come.
     convert: take float64 and wider integers to the nearest float32, as a given dtype does too; else they are refused.
     planes: codes for faster exact search: None (the library decides), "none", 8, 4 or (8, 4).
-    graph: True, or a dict of degree (64), beam (100), alpha (1.2) and force: approximate searches that look at a small part of
-        the rows. Fewer than 4096 rows get none unless force is true. The same rows give the same graph, byte for byte.
+    graph: True, or a dict of degree (64), beam (100), alpha (1.2), force and pq_chunks (none; bytes of a row's product codes):
+        approximate searches that look at a small part of the rows. Fewer than 4096 rows get none unless force is true. The same rows give the same graph, byte for byte.
     path: build straight into this index file. metadata: a JSON object to keep. device: "auto", "cpu", "cuda:0", a `Device`.
     progress: True for a bar, or a function of (stage, done, total, seconds) whose true answer cancels.
 

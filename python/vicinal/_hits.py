@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 PATHS = {0: "none", _lib.PATH_SCAN: "scan", _lib.PATH_SELECT: "select", _lib.PATH_CERTIFIED: "certified",
          _lib.PATH_GRAPH: "graph"}
-CODES = {0: "none", _lib.CODES_ROWS: "rows", _lib.CODES_8: "8", _lib.CODES_4: "4"}
+CODES = {0: "none", _lib.CODES_ROWS: "rows", _lib.CODES_8: "8", _lib.CODES_4: "4", _lib.CODES_PQ: "pq"}
 FALLBACKS = ("none", "planes", "k", "query", "survivors", "cost", "filter", "beam")
 
 
@@ -22,7 +22,7 @@ class Stats(NamedTuple):
     path: "scan", "select", "certified" or "graph". rows_scored, rows_rescored: (row, query) pairs with a canonical score in the
     first pass, after a cheaper one. rows_coded: pairs whose 8-bit, whose 4-bit codes were looked at. fallback: why another path
     was taken than the one that was wanted, "none" when it was not. Of walks through a graph: hops, rows whose neighbours were
-    looked at; distances, rows that were looked at on the way, by their codes ("rows", "8", "4"); the beam and the parents used."""
+    looked at; distances, rows that were looked at on the way, by their codes ("rows", "8", "4", "pq"); the beam and the parents used."""
 
     path: str
     threads: int

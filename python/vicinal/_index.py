@@ -45,7 +45,8 @@ class Memory(NamedTuple):
 
 class Graph(NamedTuple):
     """A graph over the rows: the most neighbours of a row, the rows at which walks begin, the rows that its build had to tie
-    in by hand; the beam and alpha that it was built with and what built it (0 and "" where a file does not say)."""
+    in by hand; the beam and alpha that it was built with and what built it (0 and "" where a file does not
+    say); bytes of a row's product codes (0: none) and their mean squared error."""
 
     degree: int
     entries: int
@@ -53,6 +54,8 @@ class Graph(NamedTuple):
     beam: int
     alpha: float
     builder: str
+    pq_chunks: int
+    pq_error: float
 
 
 class GraphReport(NamedTuple):
@@ -227,7 +230,8 @@ class Index:
         info = self._info()
         if not info.degree:
             return None
-        return Graph(info.degree, info.entries, info.repairs, info.graph_beam, round(info.graph_alpha, 6), info.graph_builder.decode())
+        return Graph(info.degree, info.entries, info.repairs, info.graph_beam, round(info.graph_alpha, 6), info.graph_builder.decode(),
+                     info.pq_chunks, info.pq_error)
 
     def graph_report(self) -> GraphReport:
         """Looks at every edge of the graph: milliseconds for a hundred thousand rows. UnsupportedError: there is none."""
@@ -297,7 +301,7 @@ class Index:
         path: None: by the graph where there is one. "graph"; or exactly: "scan", "select" or "certified", whose answers are
             the same bytes.
         parents: rows of the graph that are expanded at once, 1 to 8; None: 1.
-        codes: what a walk looks at to find its way: "rows" themselves, 8 or 4 bits a dimension; None: 8 where they are.
+        codes: what a walk looks at to find its way: "rows" themselves, 8 or 4 bits a dimension, "pq"; None: 8 where they are.
 
         An index without a graph searches exactly, whatever the beam. A hit's score is exact either way, and `stats` says what
         was done. Raises DimensionError (both numbers), NotFiniteError (query and column), ElementTypeError, ArgumentError,

@@ -24,7 +24,7 @@ DOT, COSINE, L2 = range(1, 4)
 HOST, DEVICE = 1, 2
 PLANES_NONE, PLANES_8, PLANES_4 = 1, 2, 4
 PATH_SCAN, PATH_SELECT, PATH_CERTIFIED, PATH_GRAPH = range(1, 5)
-CODES_ROWS, CODES_8, CODES_4 = range(1, 4)
+CODES_ROWS, CODES_8, CODES_4, CODES_PQ = range(1, 5)
 FALLBACK_NONE, FALLBACK_PLANES, FALLBACK_K, FALLBACK_QUERY, FALLBACK_SURVIVORS, FALLBACK_COST, FALLBACK_FILTER, FALLBACK_BEAM = range(8)
 
 
@@ -107,7 +107,8 @@ class GenerateOptions(Sized):
 
 
 class GraphOptions(Sized):
-    _fields_ = [("size", c_size_t), ("degree", c_int32), ("beam", c_int32), ("alpha", c_float), ("force", c_int32)]
+    _fields_ = [("size", c_size_t), ("degree", c_int32), ("beam", c_int32), ("alpha", c_float), ("force", c_int32),
+                ("pq_chunks", c_int32), ("reserved", c_int32)]
 
 
 class BuildOptions(Sized):
@@ -136,7 +137,8 @@ class IndexInfo(Sized):
                 ("next_id", c_int64), ("has_texts", c_int32), ("has_ids", c_int32), ("host_bytes", c_uint64), ("mapped_bytes", c_uint64),
                 ("device_bytes", c_uint64), ("workspace_bytes", c_uint64), ("metadata", c_char_p), ("planes", c_int32),
                 ("reserved", c_int32), ("degree", c_int32), ("entries", c_int32), ("repairs", c_int64), ("graph_beam", c_int32),
-                ("graph_alpha", c_float), ("graph_builder", c_char * 32)]
+                ("graph_alpha", c_float), ("graph_builder", c_char * 32), ("pq_chunks", c_int32), ("pq_centres", c_int32),
+                ("pq_error", c_double), ("pq_error_largest", c_double)]
 
 
 class GraphReport(Sized):

@@ -43,7 +43,8 @@ static void options_resolve(struct vic_build_options *options, enum vic_dtype dt
         options->planes = (options->planes & ~VIC_PLANES_NONE) | VIC_PLANES_8;
 }
 
-enum vic_status graph_wanted(const struct vic_graph_options *given, int64_t n, struct graph_options *graph, bool *wanted) {
+enum vic_status graph_wanted(const struct vic_graph_options *given, int64_t n, int64_t dim, struct graph_options *graph,
+                             bool *wanted) {
     *wanted = false;
     if (!given) return VIC_OK;
     enum vic_status status = graph_options_take(given, graph);
@@ -52,7 +53,18 @@ enum vic_status graph_wanted(const struct vic_graph_options *given, int64_t n, s
         return status_fail(VIC_UNSUPPORTED, "expected at most %lld rows for a graph, found %lld", (long long)graph_rows_most,
                            (long long)n);
     *wanted = n > 0 && (n >= GRAPH_ROWS_LEAST || graph->force);
-    return VIC_OK;
+    return graph->pq_chunks ? pq_chunks_check(graph->pq_chunks, dim) : VIC_OK;
+}
+
+/* What a graph of n rows keeps, and what building it needs beside that; its product codes are made when it is done. */
+static void graph_costs(const struct vic_device *device, int64_t n, int64_t dim, const struct graph_options *graph,
+                        uint64_t *kept, uint64_t *work) {
+    *kept = graph_bytes(n, graph), *work = graph_build_bytes(n, graph);
+    if (!graph->pq_chunks) return;
+    int threads = thread_pool_size(device->host_ops->pool(device->host_backend));
+    uint64_t codes_work = graph_product_build_bytes(n, dim, graph->pq_chunks, threads);
+    *kept += graph_product_bytes(n, dim, graph->pq_chunks);
+    if (codes_work > *work) *work = codes_work;
 }
 
 static uint64_t texts_bytes(const struct vic_texts *texts, int64_t n) {
@@ -76,7 +88,7 @@ enum vic_status index_plan(const struct vic_device *device, int64_t n, int64_t d
     struct resident_plan resident;
     struct graph_options graph;
     bool with_graph = false;
-    status = graph_wanted(options.graph, n, &graph, &with_graph);
+    status = graph_wanted(options.graph, n, dim, &graph, &with_graph);
     if (status != VIC_OK) return status;
     shape_planes(&shape, options.planes);
     status = device->ops->plan(device->backend, &shape, &resident);
@@ -90,8 +102,8 @@ enum vic_status index_plan(const struct vic_device *device, int64_t n, int64_t d
     plan->workspace_bytes = resident.workspace_bytes;
     plan->code_bytes = planes_bytes(&shape, options.planes);
     if (with_graph) {
-        plan->graph_bytes = graph_bytes(n, &graph) + graph_points_bytes(&shape, options.planes);
-        plan->build_bytes = graph_build_bytes(n, &graph);
+        graph_costs(device, n, dim, &graph, &plan->graph_bytes, &plan->build_bytes);
+        plan->graph_bytes += graph_points_bytes(&shape, options.planes);
     }
     plan->extra_bytes += plan->graph_bytes;
     plan->workspace_bytes += plan->build_bytes;
@@ -316,9 +328,9 @@ done:
 
 enum vic_status graph_budget_check(struct vic_device *device, const struct rows *rows, const struct graph_options *options) {
     int32_t planes = planes_present(rows), missing = dtype_is_integer(rows->dtype) ? 0 : VIC_PLANES_8 & ~planes;
-    uint64_t bytes = planes_bytes(rows, missing) + graph_points_bytes(rows, planes | missing) + graph_bytes(rows->n, options) +
-                     graph_build_bytes(rows->n, options);
-    return mem_check(&device->host, bytes, "a graph");
+    uint64_t kept, work, points = planes_bytes(rows, missing) + graph_points_bytes(rows, planes | missing);
+    graph_costs(device, rows->n, rows->dim, options, &kept, &work);
+    return mem_check(&device->host, points + kept + work, "a graph");
 }
 
 enum vic_status index_gain_graph(struct vic_index *index, const struct graph_options *options,
@@ -328,7 +340,11 @@ enum vic_status index_gain_graph(struct vic_index *index, const struct graph_opt
     if (status != VIC_OK) return status;
     graph.origin = (struct graph_origin){.builder = "vicinal 1", .beam = (int32_t)options->beam, .alpha = options->alpha};
     graph_points_settle(&graph);
-    return index_take_graph(index, &graph);
+    if (options->pq_chunks)
+        status = graph_product_make(index->device, &index->corpus.rows, options->pq_chunks, progress, &graph);
+    if (status == VIC_OK) return index_take_graph(index, &graph);
+    graph_free(&graph);
+    return status;
 }
 
 enum vic_status index_take_graph(struct vic_index *index, struct graph *graph) {
@@ -348,7 +364,7 @@ static enum vic_status build_with_graph(struct vic_device *device, struct source
     bool wanted = false;
     enum vic_status status = VIC_OK;
     options_resolve(&options, source->dtype);
-    TRY(graph_wanted(options.graph, source->n, &graph_options, &wanted));
+    TRY(graph_wanted(options.graph, source->n, source->dim, &graph_options, &wanted));
     if (wanted) options.path = NULL;
     TRY(build(device, source, &options, &made));
     if (wanted) TRY(index_gain_graph(made, &graph_options, &options.progress));

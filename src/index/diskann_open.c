@@ -256,7 +256,7 @@ enum vic_status diskann_index_open(struct vic_device *device, const char *path, 
     TRY(set_open(path, options->dtype, &set));
     struct vic_build_options build = build_options(&set, options);
     TRY(index_build_reader(device, set.rows, &build, &made));
-    TRY(graph_wanted(options->graph, set.nodes - set.frozen, &gain, &gains));
+    TRY(graph_wanted(options->graph, set.nodes - set.frozen, made->corpus.rows.dim, &gain, &gains));
     if (gains)
         TRY(index_gain_graph(made, &gain, &options->progress));
     else if (set.nodes > set.frozen)

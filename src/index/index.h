@@ -42,7 +42,8 @@ enum vic_status index_build_reader(struct vic_device *device, struct vic_reader 
 enum vic_status index_assemble(struct vic_device *device, const struct index_kind *kind, struct corpus *corpus,
                                struct file_map *map, struct vic_index **index);
 /* Whether n rows get a graph, and of which form; given NULL: none. */
-enum vic_status graph_wanted(const struct vic_graph_options *given, int64_t n, struct graph_options *options, bool *wanted);
+enum vic_status graph_wanted(const struct vic_graph_options *given, int64_t n, int64_t dim, struct graph_options *options,
+                             bool *wanted);
 /* Whether the budget allows for a graph over rows that are there already, and for the 8-bit codes if they are not. */
 enum vic_status graph_budget_check(struct vic_device *device, const struct rows *rows, const struct graph_options *options);
 /* An index gains a graph, which is moved in: it answers by walks from now on. Searches must not be running. */

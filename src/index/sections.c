@@ -5,6 +5,7 @@
  * cannot lead outside their section (ids are answers, norms are factors, a text's offsets are held against the texts when
  * it is asked for). Everything that is more than safety, index_check looks at. */
 #include "index/diskann.h"
+#include "index/sections.h"
 #include "base/dtype.h"
 #include "base/json_text.h"
 #include "base/progress.h"
@@ -27,7 +28,7 @@ static bool metadata_is_default(const struct corpus *corpus) { return strcmp(cor
 
 /* ---------------------------------------------------------------- saving */
 
-static enum vic_status section_write(struct file_writer *writer, const char *name, const void *data, uint64_t bytes) {
+enum vic_status section_write(struct file_writer *writer, const char *name, const void *data, uint64_t bytes) {
     enum vic_status status = file_section(writer, name, bytes);
     return status == VIC_OK ? file_append(writer, data, bytes) : status;
 }
@@ -67,7 +68,8 @@ static enum vic_status graph_write(struct file_writer *writer, const struct grap
     uint64_t slots = (uint64_t)graph->n * (uint64_t)graph->degree;
     enum vic_status status = section_write(writer, "graph", graph->neighbours, slots * sizeof *graph->neighbours);
     if (status != VIC_OK) return status;
-    return section_write(writer, "entry", graph->entries, (uint64_t)graph->entry_count * sizeof *graph->entries);
+    status = section_write(writer, "entry", graph->entries, (uint64_t)graph->entry_count * sizeof *graph->entries);
+    return status == VIC_OK ? product_write(writer, graph) : status;
 }
 
 enum vic_status index_write_rest(struct file_writer *writer, const struct index_kind *kind, const struct corpus *corpus,
@@ -198,8 +200,7 @@ done:
     return status;
 }
 
-/* A section of exactly so many bytes. */
-static enum vic_status section_sized(const struct file_map *map, const char *name, uint64_t bytes, const void **data) {
+enum vic_status section_sized(const struct file_map *map, const char *name, uint64_t bytes, const void **data) {
     uint64_t found = 0;
     *data = file_map_find(map, name, &found);
     if (!*data) return status_fail(VIC_FORMAT, "%s: expected a section %s, found none", map->path, name);
@@ -307,6 +308,16 @@ static enum vic_status graph_map(const struct file_map *map, const struct meta *
     return VIC_OK;
 }
 
+/* And its product codes, if it has any. On failure the caller frees what it has got so far. */
+static enum vic_status graph_open(struct vic_device *device, const struct file_map *map, const struct meta *meta,
+                                  struct graph *graph) {
+    struct product_parts parts = {0};
+    enum vic_status status = graph_map(map, meta, graph);
+    if (status == VIC_OK) status = product_map(map, meta->n, meta->dim, &parts);
+    if (status != VIC_OK || !parts.codes) return status;
+    return graph_product_take(device, &parts, map->path, graph);
+}
+
 /* ---------------------------------------------------------------- checking */
 
 static enum vic_status ids_check(const struct corpus *corpus, const char *where) {
@@ -396,8 +407,9 @@ enum vic_status index_check(const struct vic_index *index, const struct vic_prog
     if (status != VIC_OK) return status;
     const char *where = index->map.bytes ? index->map.path : "the index";
     status = contents_check(index->device, &index->corpus, where, progress);
-    if (status != VIC_OK || !index->graph.neighbours) return status;
-    return graph_check(&index->graph, &index->device->host, where, NULL);
+    if (status == VIC_OK && index->graph.neighbours) status = graph_check(&index->graph, &index->device->host, where, NULL);
+    if (status == VIC_OK) status = graph_product_check(index->device, &index->corpus.rows, &index->graph, where, progress);
+    return status;
 }
 
 /* A caller may say what a file says itself, but not something else. */
@@ -443,10 +455,11 @@ enum vic_status index_open(struct vic_device *device, const char *path, const st
     TRY(meta_read(&map, &meta));
     TRY(meta_agrees(&map, &meta, options));
     TRY(corpus_map(&map, &meta, &device->host, &corpus));
-    TRY(graph_wanted(options->graph, meta.n, &gain, &gains));
-    if (meta.kind == &graph_kind && !gains) TRY(graph_map(&map, &meta, &graph));
+    TRY(graph_wanted(options->graph, meta.n, meta.dim, &gain, &gains));
+    if (meta.kind == &graph_kind && !gains) TRY(graph_open(device, &map, &meta, &graph));
     if (options->check) TRY(contents_check(device, &corpus, map.path, &options->progress));
     if (options->check && graph.neighbours) TRY(graph_check(&graph, &device->host, map.path, NULL));
+    if (options->check) TRY(graph_product_check(device, &corpus.rows, &graph, map.path, &options->progress));
     if (gains) TRY(graph_budget_check(device, &corpus.rows, &gain));
     if (!dtype_is_integer(meta.dtype)) {
         TRY(planes_alloc(&corpus, meta.dim, options->planes | (gains ? VIC_PLANES_8 : 0)));
@@ -458,6 +471,7 @@ enum vic_status index_open(struct vic_device *device, const char *path, const st
     *index = made, made = NULL;
 done:
     index_free(made);
+    graph_free(&graph);
     corpus_free(&corpus);
     file_map_close(&map);
     return status;
@@ -495,7 +509,10 @@ enum vic_status index_file_info(const char *path, struct vic_file_info *info) {
     }
     TRY(meta_read(&map, &meta));
     TRY(corpus_map(&map, &meta, &mem_default, &corpus));
-    if (meta.kind == &graph_kind) TRY(graph_map(&map, &meta, &(struct graph){0}));
+    if (meta.kind == &graph_kind) {
+        TRY(graph_map(&map, &meta, &(struct graph){0}));
+        TRY(product_map(&map, meta.n, meta.dim, &(struct product_parts){0}));
+    }
     info_fill(info, &map, &meta);
 done:
     if (status == VIC_FORMAT || status == VIC_VERSION || status == VIC_CHECKSUM) {

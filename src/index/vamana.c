@@ -21,6 +21,7 @@ enum vic_status graph_options_take(const struct vic_graph_options *given, struct
         .beam = wish.beam ? wish.beam : 100,
         .alpha = wish.alpha != 0 ? wish.alpha : 1.2f,
         .force = wish.force != 0,
+        .pq_chunks = wish.pq_chunks,
     };
     if (options->degree < 1 || options->degree > GRAPH_DEGREE_MAX)
         return status_fail(VIC_ARGUMENT, "expected a graph's degree from 1 to %d, found %lld", GRAPH_DEGREE_MAX,
@@ -28,6 +29,9 @@ enum vic_status graph_options_take(const struct vic_graph_options *given, struct
     if (options->beam < 1 || options->beam > GRAPH_BUILD_BEAM_MAX)
         return status_fail(VIC_ARGUMENT, "expected a beam from 1 to %d for building a graph, found %lld", GRAPH_BUILD_BEAM_MAX,
                            (long long)options->beam);
+    if (options->pq_chunks < 0 || options->pq_chunks > GRAPH_PQ_CHUNKS_MAX)
+        return status_fail(VIC_ARGUMENT, "expected product codes of a graph's rows in 0 (none) to %d chunks, found %lld",
+                           GRAPH_PQ_CHUNKS_MAX, (long long)options->pq_chunks);
     if (options->alpha >= 1 && options->alpha <= 2) return VIC_OK;
     return status_fail(VIC_ARGUMENT, "expected a graph's alpha from 1 to 2, found %g", (double)options->alpha);
 }
@@ -67,7 +71,7 @@ static void walk_score(const struct search_job *job, int64_t j, const struct aim
     hits_put(job, j, walk->keys, walk->count);
 }
 
-/* One query. rooms: 2 * room_bytes, for both of its aims. */
+/* One query. rooms: for both of its aims, the second from room_bytes on. */
 static void query_walk(struct search_job *job, int64_t j, char *rooms, int64_t room_bytes) {
     const struct graph *graph = &job->index->graph;
     const struct points *exact = &graph->kinds[POINTS_ROWS];
@@ -88,9 +92,14 @@ static void query_walk(struct search_job *job, int64_t j, char *rooms, int64_t r
 enum { ROOM_NARROW = 1 << 13, ROOM_MIDDLE = 1 << 16 };
 
 /* Larger rooms have frames of their own: a search of at most 8,192 dimensions gets by with 256 KiB of its caller's stack, and
- * only wider ones take the megabyte and more that the widest rows need. */
+ * only wider ones, or product codes of more than 48 chunks, take the megabyte and more that the widest rows and tables need. */
 static __attribute__((noinline)) void query_wide(struct search_job *job, int64_t j) {
-    _Alignas(64) char rooms[2 * AIM_ROOM_MOST];
+    _Alignas(64) char rooms[2 * AIM_ROOM_WIDE];
+    query_walk(job, j, rooms, AIM_ROOM_WIDE);
+}
+
+static __attribute__((noinline)) void query_widest(struct search_job *job, int64_t j) {
+    _Alignas(64) char rooms[AIM_ROOM_MOST + AIM_ROOM_WIDE];
     query_walk(job, j, rooms, AIM_ROOM_MOST);
 }
 
@@ -109,9 +118,10 @@ static void search_part(void *argument, int worker, int64_t part) {
     const struct points *points = job->points, *exact = &job->index->graph.kinds[POINTS_ROWS];
     int64_t room = points->kind->room_bytes(points), other = exact->kind->room_bytes(exact);
     if (room < other) room = other;
-    void (*query)(struct search_job *, int64_t) = room <= ROOM_NARROW   ? query_narrow
-                                                  : room <= ROOM_MIDDLE ? query_middle
-                                                                        : query_wide;
+    void (*query)(struct search_job *, int64_t) = room <= ROOM_NARROW     ? query_narrow
+                                                  : room <= ROOM_MIDDLE   ? query_middle
+                                                  : room <= AIM_ROOM_WIDE ? query_wide
+                                                                          : query_widest;
     int64_t nq = job->call->queries->rows, end = (part + 1) * job->run < nq ? (part + 1) * job->run : nq;
     (void)worker;
     for (int64_t j = part * job->run; j < end; j++) query(job, j);

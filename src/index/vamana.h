@@ -13,6 +13,7 @@
 #include "base/json_text.h"
 #include "base/thread.h"
 #include "base/topk.h"
+#include "quant/pq.h"
 #include "quant/quantizer.h"
 
 enum {
@@ -20,15 +21,16 @@ enum {
     GRAPH_BEAM_MAX = 2048, /* lists lie on the stack; a wider beam is a scan's work */
     GRAPH_BUILD_BEAM_MAX = 1024,
     GRAPH_PARENTS_MAX = 8,
-    GRAPH_ENTRIES_MOST = 8,  /* that a build makes */
-    GRAPH_ENTRIES_MAX = 256, /* that a file may have */
-    GRAPH_ROWS_LEAST = 4096  /* fewer rows are scanned as fast as they are walked */
+    GRAPH_PQ_CHUNKS_MAX = 1024, /* their tables lie on the stack, a KiB each */
+    GRAPH_ENTRIES_MOST = 8,     /* that a build makes */
+    GRAPH_ENTRIES_MAX = 256,    /* that a file may have */
+    GRAPH_ROWS_LEAST = 4096     /* fewer rows are scanned as fast as they are walked */
 };
 static const int64_t graph_rows_most = INT64_C(1) << 31; /* a walk keeps a row's number and a flag in 32 bits */
 static const uint32_t slot_unused = UINT32_MAX;
 
 /* ---- points: rows as a walk sees them, in one of several kinds */
-enum { POINTS_8, POINTS_4, POINTS_ROWS, POINT_KINDS };
+enum { POINTS_8, POINTS_4, POINTS_ROWS, POINTS_PQ, POINT_KINDS };
 
 /* The distance of codes is scale * sum of products. */
 struct point_term {
@@ -52,6 +54,8 @@ struct points {
     /* Rows. */
     const struct backend_ops *ops;
     const struct backend *backend;
+    /* Product codes. */
+    const struct graph_product *product;
 };
 
 /* What distances are measured from, a query or a row. Codes:
@@ -61,7 +65,8 @@ struct aim {
     const int8_t *codes; /* a signed one for each of the rows' */
     int32_t bias;        /* what the offset of the rows' codes adds: it times the sum of these codes */
     float factor, base, weight;
-    struct row_aim row; /* rows */
+    struct row_aim row;    /* rows */
+    struct pq_table table; /* product codes */
 };
 
 /* Asks for what distances of rows[0..n) read; of long rows for the beginning, behind which the processor follows by itself.
@@ -98,8 +103,9 @@ struct point_kind {
     int64_t (*list)(int64_t beam);
 };
 extern const struct point_kind *const point_kinds[POINT_KINDS];
-extern const struct point_kind points_8, points_4, points_rows;
-enum { AIM_ROOM_MOST = 8 * DIM_MAX };
+extern const struct point_kind points_8, points_4, points_rows, points_pq;
+/* What every kind but product codes keeps to, and they. */
+enum { AIM_ROOM_WIDE = 8 * DIM_MAX, AIM_ROOM_MOST = 4 * (GRAPH_PQ_CHUNKS_MAX * PQ_CENTRES + 2 * DIM_MAX) };
 
 /* The distance of a row, from the sum of its codes and its term. */
 static inline float aim_distance(const struct aim *aim, int32_t sum, float scale, float square) {
@@ -114,6 +120,35 @@ struct aim aim_at_biased_row(const struct points *points, uint32_t row, int32_t 
 void points_distances(const struct points *points, const struct aim *aim, const uint32_t *rows, int64_t n, float *distances);
 /* For points of codes whose terms go: nothing will be measured from a row, and no metric asks for a length. */
 void codes_forget_lengths(struct points *points);
+
+/* ---- product codes of a graph's rows */
+struct graph_product {
+    struct pq pq;
+    const uint8_t *codes; /* chunks bytes a row */
+    struct pq_error error;
+    void *own_codes; /* NULL: they lie in a mapped file */
+};
+
+/* The same as a file has it. */
+struct product_parts {
+    struct pq_parts pq;
+    const uint8_t *codes; /* NULL: none */
+    struct pq_error error;
+};
+
+/* Trains and codes all rows, for a graph that is built; or takes what a file has. Owned by the graph. */
+enum vic_status graph_product_make(struct vic_device *device, const struct rows *rows, int64_t chunks,
+                                   const struct vic_progress *hook, struct graph *graph);
+enum vic_status graph_product_take(struct vic_device *device, const struct product_parts *parts, const char *where,
+                                   struct graph *graph);
+/* Whether every code names a centre and the error is that of the codes; VIC_FORMAT names section, row and chunk. */
+enum vic_status graph_product_check(struct vic_device *device, const struct rows *rows, const struct graph *graph,
+                                    const char *where, const struct vic_progress *hook);
+/* Bytes that they keep, that making them needs beside that, and that a graph holds for them. */
+uint64_t graph_product_bytes(int64_t n, int64_t dim, int64_t chunks);
+uint64_t graph_product_build_bytes(int64_t n, int64_t dim, int64_t chunks, int threads);
+uint64_t graph_product_host_bytes(const struct graph *graph);
+void graph_product_free(struct graph *graph);
 
 /* ---- the graph */
 
@@ -136,7 +171,8 @@ struct graph {
     /* What this struct owns, NULL when the bytes lie in a mapped file. */
     struct mem *mem;
     void *own_neighbours, *own_entries, *own_terms[PLANE_COUNT];
-    struct corpus own_codes; /* of integer rows */
+    struct corpus own_codes;       /* of integer rows */
+    struct graph_product *product; /* NULL: none */
 };
 
 static inline const uint32_t *graph_row(const struct graph *graph, int64_t row) {
@@ -196,7 +232,7 @@ void graph_meta_take(const json_t *meta, struct graph *graph);
 
 /* ---- build, repair, check */
 struct graph_options {
-    int64_t degree, beam;
+    int64_t degree, beam, pq_chunks; /* pq_chunks 0: no product codes */
     float alpha;
     bool force;
 };

@@ -3,7 +3,7 @@
 
 /* In the order in which a search that names none takes them. */
 const struct point_kind *const point_kinds[POINT_KINDS] = {
-    [POINTS_8] = &points_8, [POINTS_4] = &points_4, [POINTS_ROWS] = &points_rows};
+    [POINTS_8] = &points_8, [POINTS_4] = &points_4, [POINTS_ROWS] = &points_rows, [POINTS_PQ] = &points_pq};
 
 enum vic_status graph_points_open(struct vic_device *device, const struct corpus *corpus, bool build, struct graph *graph) {
     for (int kind = 0; kind < POINT_KINDS; kind++) {
@@ -48,7 +48,7 @@ uint64_t graph_host_bytes(const struct graph *graph) {
     for (int kind = 0; kind < PLANE_COUNT; kind++)
         if (graph->own_terms[kind]) bytes += n * sizeof(struct point_term);
     if (graph->own_codes.rows.planes[PLANE_8].codes) bytes += planes_bytes(&graph->own_codes.rows, VIC_PLANES_8);
-    return bytes;
+    return bytes + graph_product_host_bytes(graph);
 }
 
 void graph_free(struct graph *graph) {
@@ -59,6 +59,7 @@ void graph_free(struct graph *graph) {
         for (int kind = 0; kind < PLANE_COUNT; kind++)
             mem_free(graph->mem, graph->own_terms[kind], n * sizeof(struct point_term));
         corpus_free(&graph->own_codes);
+        graph_product_free(graph);
     }
     *graph = (struct graph){0};
 }

@@ -71,6 +71,9 @@ struct pq_error { /* squared Euclidean distances of rows from what their codes s
 /* codes: rows->n * chunks bytes. error may be NULL. */
 enum vic_status pq_encode(struct vic_device *device, const struct pq *pq, const struct rows *rows,
                           const struct vic_progress *hook, uint8_t *codes, struct pq_error *error);
+/* The error of codes that are there, each of which names a centre: what pq_encode said when it made them. */
+enum vic_status pq_measure(struct vic_device *device, const struct pq *pq, const struct rows *rows,
+                           const struct vic_progress *hook, const uint8_t *codes, struct pq_error *error);
 uint64_t pq_encode_bytes(int64_t n, int64_t dim, int threads);
 /* What a code stands for: dim elements. Rows of cosine come back at unit length. */
 void pq_decode(const struct pq *pq, const uint8_t *code, float *row);

@@ -13,7 +13,8 @@ struct encode_job {
     const struct rows *rows;
     int64_t first; /* row of the run */
     float *buffers;
-    uint8_t *codes;
+    uint8_t *made;                      /* to be written; NULL: only the errors are asked for */
+    const uint8_t *codes;               /* the same, or those that are there */
     struct pq_error errors[RUN_BLOCKS]; /* of each block: the sum, and the largest */
 };
 
@@ -28,7 +29,7 @@ static void block_encode(const struct encode_job *job, const float *values, int6
     int32_t nearest[NEAREST_BLOCK];
     for (int64_t j = 0; j < parts->chunks; j++) {
         centres_nearest(&job->pq->coders[j], values + parts->offsets[j], parts->dim, count, nearest);
-        for (int64_t i = 0; i < count; i++) job->codes[(first + i) * parts->chunks + j] = (uint8_t)nearest[i];
+        for (int64_t i = 0; i < count; i++) job->made[(first + i) * parts->chunks + j] = (uint8_t)nearest[i];
     }
 }
 
@@ -56,7 +57,7 @@ static void encode_part(void *argument, int worker, int64_t part) {
         pq_row_load(job->rows, first + i, values + i * dim);
         pq_row_turn(parts, job->pq->kernels, values + i * dim, scratch);
     }
-    block_encode(job, values, first, count);
+    if (job->made) block_encode(job, values, first, count);
     for (int64_t i = 0; i < count; i++) {
         double one = row_error(parts, values + i * dim, job->codes + (first + i) * parts->chunks);
         error.mean += one;
@@ -65,30 +66,43 @@ static void encode_part(void *argument, int worker, int64_t part) {
     job->errors[part] = error;
 }
 
-enum vic_status pq_encode(struct vic_device *device, const struct pq *pq, const struct rows *rows,
-                          const struct vic_progress *hook, uint8_t *codes, struct pq_error *error) {
+static enum vic_status blocks_run(struct vic_device *device, struct encode_job *job, struct progress *progress,
+                                  struct pq_error *error) {
     struct thread_pool *pool = device->host_ops->pool(device->host_backend);
-    uint64_t bytes = pq_encode_bytes(rows->n, pq->parts.dim, thread_pool_size(pool));
-    struct encode_job job = {.pq = pq, .rows = rows, .codes = codes};
+    int64_t n = job->rows->n;
+    uint64_t bytes = pq_encode_bytes(n, job->pq->parts.dim, thread_pool_size(pool));
     struct pq_error all = {0};
     void *buffers = NULL;
     enum vic_status status = mem_alloc(&device->host, bytes, "the coding of rows", &buffers);
     if (status != VIC_OK) return status;
-    job.buffers = buffers;
-    struct progress progress = progress_start(hook, "coding rows", rows->n);
-    for (job.first = 0; job.first < rows->n && status == VIC_OK; job.first += RUN_BLOCKS * NEAREST_BLOCK) {
-        int64_t left = rows->n - job.first, blocks = (left + NEAREST_BLOCK - 1) / NEAREST_BLOCK;
+    job->buffers = buffers;
+    for (job->first = 0; job->first < n && status == VIC_OK; job->first += RUN_BLOCKS * NEAREST_BLOCK) {
+        int64_t left = n - job->first, blocks = (left + NEAREST_BLOCK - 1) / NEAREST_BLOCK;
         if (blocks > RUN_BLOCKS) blocks = RUN_BLOCKS;
-        (void)thread_pool_run(pool, blocks, encode_part, &job);
+        (void)thread_pool_run(pool, blocks, encode_part, job);
         for (int64_t b = 0; b < blocks; b++) {
-            all.mean += job.errors[b].mean;
-            if (job.errors[b].largest > all.largest) all.largest = job.errors[b].largest;
+            all.mean += job->errors[b].mean;
+            if (job->errors[b].largest > all.largest) all.largest = job->errors[b].largest;
         }
-        int64_t done = job.first + blocks * NEAREST_BLOCK;
-        status = progress_step(&progress, done < rows->n ? done : rows->n);
+        int64_t done = job->first + blocks * NEAREST_BLOCK;
+        status = progress_step(progress, done < n ? done : n);
     }
     mem_free(&device->host, buffers, bytes);
-    if (rows->n > 0) all.mean /= (double)rows->n;
+    if (n > 0) all.mean /= (double)n;
     if (error) *error = all;
     return status;
+}
+
+enum vic_status pq_encode(struct vic_device *device, const struct pq *pq, const struct rows *rows,
+                          const struct vic_progress *hook, uint8_t *codes, struct pq_error *error) {
+    struct encode_job job = {.pq = pq, .rows = rows, .made = codes, .codes = codes};
+    struct progress progress = progress_start(hook, "coding rows", rows->n);
+    return blocks_run(device, &job, &progress, error);
+}
+
+enum vic_status pq_measure(struct vic_device *device, const struct pq *pq, const struct rows *rows,
+                           const struct vic_progress *hook, const uint8_t *codes, struct pq_error *error) {
+    struct encode_job job = {.pq = pq, .rows = rows, .codes = codes};
+    struct progress progress = progress_start(hook, "checking codes", rows->n);
+    return blocks_run(device, &job, &progress, error);
 }

@@ -58,7 +58,7 @@ wrong 'search a b --within near' '--within near: expected a number'
 wrong 'search a b --within nan' '--within nan: expected a number'
 graph_wrong() { # what is given, the part that is wrong
     wrong "build a -o x --graph $1" \
-        "--graph: expected degree=N, beam=N, alpha=X or force=1 with commas between, found \"$2\""
+        "--graph: expected degree=N, beam=N, alpha=X, pq=N or force=1 with commas between, found \"$2\""
 }
 graph_wrong width=3 width=3
 graph_wrong degree degree

@@ -98,9 +98,9 @@ static enum vic_status open_path(struct world *world, const char *path) {
 }
 static enum vic_status open_file(struct world *world) { return open_path(world, world->index_path); }
 
-/* A graph over the same rows as whole numbers, whose codes are made in memory, into the file of graphs. */
+/* A graph over the same rows as whole numbers, whose codes are made in memory, and product codes, into the file of graphs. */
 static enum vic_status build_graph(struct world *world) {
-    const struct vic_graph_options graph = {.size = sizeof graph, .degree = 6, .beam = 8, .force = 1};
+    const struct vic_graph_options graph = {.size = sizeof graph, .degree = 6, .beam = 8, .force = 1, .pq_chunks = 4};
     const struct vic_build_options options = {
         .size = sizeof options, .metric = VIC_L2, .dtype = VIC_I8, .graph = &graph, .path = world->graph_path};
     struct vic_matrix rows = world_rows(world);

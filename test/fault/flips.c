@@ -29,6 +29,7 @@ static const struct sample samples[] = {
     {20, 5, VIC_U8, VIC_L2, false, false, NULL, 4, 0},
     {5, 3, VIC_F32, VIC_L2, false, false, NULL, 5, VIC_PLANES_8 | VIC_PLANES_4},
     {18, 3, VIC_F32, VIC_DOT, false, false, NULL, 6, SAMPLE_GRAPH},
+    {7, 3, VIC_F32, VIC_L2, false, false, NULL, 7, SAMPLE_PRODUCT},
 };
 
 static void FMT_04_every_prefix_is_refused(void **state) {
@@ -125,6 +126,7 @@ static void every_flip_with_right_sums_stays_within_bounds(void **state) {
     sealed_flips(&samples[0]);
     sealed_flips(&samples[2]);
     sealed_flips(&samples[3]);
+    sealed_flips(&samples[4]);
 }
 
 int main(void) {

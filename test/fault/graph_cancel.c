@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-enum { N = 3000, DIM = 16, STAGES = 3 };
-static const char *const stages[STAGES] = {"reading rows", "building the graph", "writing"};
+enum { N = 3000, DIM = 16, STAGES = 5 };
+static const char *const stages[STAGES] = {"reading rows", "building the graph", "training codes", "coding rows", "writing"};
 
 struct stopper {
     int64_t heard, stop_at; /* 0: never */
@@ -61,7 +61,7 @@ static int world_free(void **state) {
 
 static enum vic_status build(struct world *world, const char *path, bool from_file, struct stopper *stopper,
                              struct vic_index **index) {
-    const struct vic_graph_options graph = {.size = sizeof graph, .degree = 12, .beam = 20, .force = 1};
+    const struct vic_graph_options graph = {.size = sizeof graph, .degree = 12, .beam = 20, .force = 1, .pq_chunks = 3};
     const struct vic_build_options options = {
         .size = sizeof options, .graph = &graph, .path = path, .progress = {.report = hear, .user = stopper}};
     if (from_file) return vic_index_build_file(world->device, scratch_path("rows.fbin"), &options, index);
@@ -92,8 +92,8 @@ static void stopped_at_each_report(struct world *world, const char *path, bool f
         assert_int_equal(scratch_count(), 2); /* that and the rows */
         stops++;
     }
-    assert_true(seen[0] && seen[1] && seen[2] == (path != NULL));
-    assert_true(stops >= (path ? 3 : 2));
+    assert_true(seen[0] && seen[1] && seen[2] && seen[3] && seen[4] == (path != NULL));
+    assert_true(stops >= (path ? STAGES : STAGES - 1));
     blob_write(scratch_path("index"), world->before.bytes, world->before.size);
 }
 

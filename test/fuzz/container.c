@@ -33,6 +33,8 @@ static void ask(const struct vic_index *index) {
     if (vic_index_search(index, &matrix, 1, &options, &hits) != VIC_OK) abort();
     options.path = info.degree ? VIC_PATH_GRAPH : VIC_PATH_SELECT, options.beam = 5, options.parents = 3;
     if (vic_index_search(index, &matrix, 4, &options, &hits) != VIC_OK) abort();
+    options.codes = info.pq_chunks > 0 && info.pq_chunks <= 1024 ? VIC_CODES_PQ : 0;
+    if (vic_index_search(index, &matrix, 4, &options, &hits) != VIC_OK) abort();
     size_t sum = strlen(info.metadata);
     for (int64_t row = 0; row < info.rows && row < ROWS_MOST; row++) {
         int64_t id = 0;

@@ -32,6 +32,7 @@ static const struct golden {
     {"f32-planes", {12, 70, VIC_F32, VIC_L2, true, false, NULL, 19, VIC_PLANES_8 | VIC_PLANES_4}},
     {"f32-graph", {60, 9, VIC_F32, VIC_L2, true, false, NULL, 20, SAMPLE_GRAPH}},
     {"u8-graph", {60, 5, VIC_U8, VIC_DOT, false, false, NULL, 21, SAMPLE_GRAPH}},
+    {"f32-product", {40, 9, VIC_F32, VIC_COSINE, false, false, NULL, 22, SAMPLE_PRODUCT}},
     {"empty", {0, 4, VIC_F32, VIC_COSINE, false, true, NULL, 18, 0}},
 };
 enum { GOLDENS = sizeof goldens / sizeof *goldens, QUERIES = 4, K = 8 };
@@ -70,12 +71,16 @@ static void hits_print(const struct vic_index *index, int64_t dim, const struct 
 }
 
 /* Walks too short to find everything, whose hits are therefore the graph's and not the rows' alone. */
-static void walks_print(const struct vic_index *index, int64_t dim, FILE *out) {
+static void walks_print(const struct vic_index *index, int64_t dim, enum vic_codes codes, FILE *out) {
     static const int32_t shapes[][2] = {{8, 1}, {8, 3}, {16, 2}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct vic_search_stats stats = {.size = sizeof stats};
-        const struct vic_search_options options = {
-            .size = sizeof options, .path = VIC_PATH_GRAPH, .beam = shapes[i][0], .parents = shapes[i][1], .stats = &stats};
+        const struct vic_search_options options = {.size = sizeof options,
+                                                   .path = VIC_PATH_GRAPH,
+                                                   .beam = shapes[i][0],
+                                                   .parents = shapes[i][1],
+                                                   .codes = codes,
+                                                   .stats = &stats};
         hits_print(index, dim, &options, out);
         (void)fprintf(out, "beam %d, parents %d: %" PRId64 " hops\n", stats.beam, stats.parents, stats.hops);
     }
@@ -101,7 +106,11 @@ static void index_print(const struct vic_index *index, FILE *out) {
     }
     free(vector);
     hits_print(index, info.dim, NULL, out);
-    if (info.degree) walks_print(index, info.dim, out);
+    if (info.degree) walks_print(index, info.dim, 0, out);
+    if (!info.pq_chunks) return;
+    (void)fprintf(out, "product codes: %d chunks of %d centres, error %a, largest %a\n", info.pq_chunks, info.pq_centres,
+                  info.pq_error, info.pq_error_largest);
+    walks_print(index, info.dim, VIC_CODES_PQ, out);
 }
 
 static char *index_text(const struct vic_index *index) {

@@ -19,9 +19,10 @@ static const int64_t row_counts[] = {1, 2, 3, 10, 64, 65, 257, N_MOST};
 static const int64_t dims[] = {1, 2, 7, 63, 64, 65, 127, 128, 129, 384};
 #define PICK(random, array) array[random_below(random, (int64_t)(sizeof(array) / sizeof *(array)))]
 
-/* Codes of 4 bits too, where the rows may have them. */
+/* Codes of 4 bits too, where the rows may have them, and product codes of chunks of up to five dimensions. */
 static struct vic_index *coded_graph(struct vic_device *device, const struct data *data, int32_t degree) {
-    const struct vic_graph_options graph = {.size = sizeof graph, .degree = degree, .beam = 40, .force = 1};
+    const struct vic_graph_options graph = {
+        .size = sizeof graph, .degree = degree, .beam = 40, .force = 1, .pq_chunks = (int32_t)(data->dim + 4) / 5};
     const struct vic_build_options options = {
         .size = sizeof options, .metric = data->metric, .dtype = data->dtype, .planes = VIC_PLANES_4, .graph = &graph};
     const struct vic_matrix rows = matrix_of(data->rows, data->n, data->dim, data->dtype);
@@ -67,6 +68,33 @@ static float code_distance(const struct plane *plane, enum plane_kind kind, uint
     return -2 * (largest / 127) * scale * (float)sum + scale * scale * (float)square;
 }
 
+/* Chunk after chunk; within one, element after element. */
+static float product_distance(const struct graph_product *product, enum vic_metric metric, uint32_t row, const float *query) {
+    const struct pq_parts *parts = &product->pq.parts;
+    float largest = 0;
+    double factor = -1;
+    for (int64_t i = 0; i < parts->dim; i++) largest = fmaxf(largest, fabsf(query[i]));
+    while (largest > 0 && largest < 1) largest *= 2, factor *= 2;
+    while (largest >= 2) largest /= 2, factor /= 2;
+    volatile float distance = 0;
+    for (int64_t i = 0; metric != VIC_L2 && i < parts->dim; i++) {
+        volatile float product_of_both = (float)(factor * (double)query[i]) * parts->centroid[i];
+        distance = distance + product_of_both;
+    }
+    for (int64_t j = 0; j < parts->chunks; j++) {
+        const float *pivot = parts->pivots + product->codes[row * (uint32_t)parts->chunks + (uint32_t)j] * parts->dim;
+        volatile float entry = 0;
+        for (int64_t i = parts->offsets[j]; i < parts->offsets[j + 1]; i++) {
+            volatile float moved = query[i] - parts->centroid[i];
+            volatile float apart = moved - pivot[i];
+            volatile float term = metric == VIC_L2 ? apart * apart : (float)(factor * (double)query[i]) * pivot[i];
+            entry = entry + term;
+        }
+        distance = distance + entry;
+    }
+    return distance;
+}
+
 static float distance_of(const struct vic_index *index, const struct data *data, enum vic_codes codes, uint32_t row,
                          const void *query, enum vic_dtype type) {
     const struct rows *rows = &index->corpus.rows;
@@ -78,6 +106,7 @@ static float distance_of(const struct vic_index *index, const struct data *data,
     const struct plane *plane = rows->planes[kind].codes ? &rows->planes[kind] : &index->graph.own_codes.rows.planes[kind];
     float values[512];
     for (int64_t i = 0; i < data->dim; i++) values[i] = element_get(type, query, i);
+    if (codes == VIC_CODES_PQ) return product_distance(index->graph.product, data->metric, row, values);
     return code_distance(plane, kind, row, values, data->dim, data->metric == VIC_L2);
 }
 
@@ -122,7 +151,7 @@ static int64_t hits_plainly(const struct vic_index *index, const struct data *da
     struct seen list[N_MOST];
     uint64_t keys[N_MOST];
     for (int64_t row = 0; row < data->n; row++) distances[row] = distance_of(index, data, codes, (uint32_t)row, query, type);
-    int64_t most = codes == VIC_CODES_4 && beam < 32 + beam / 4 ? 32 + beam / 4 : beam;
+    int64_t most = codes == VIC_CODES_PQ ? 2 * beam : codes == VIC_CODES_4 && beam < 32 + beam / 4 ? 32 + beam / 4 : beam;
     *kept = walk_plainly(&index->graph, distances, beam, most, list);
     for (int64_t i = 0; i < *kept; i++) {
         uint32_t row = walk_key_row(list[i].key);
@@ -177,6 +206,7 @@ static void every_kind_walks_as_its_definition_says_from_every_processor(void **
             walk_check(index, &data, VIC_CODES_ROWS, queries, types[1], beam);
             walk_check(index, &data, VIC_CODES_8, queries, types[1], beam);
             if (data.dtype <= VIC_BF16) walk_check(index, &data, VIC_CODES_4, queries, types[1], beam);
+            walk_check(index, &data, VIC_CODES_PQ, queries, types[1], beam);
             vic_index_free(index);
             vic_device_free(device);
         }
@@ -213,7 +243,7 @@ static void a_query_that_is_not_finite_is_refused_whatever_is_walked_over(void *
     struct vic_index *index = coded_graph(device, &data, 8);
     const struct vic_matrix matrix = matrix_of(query, 1, 16, VIC_F32);
     int64_t ids[K];
-    for (enum vic_codes codes = VIC_CODES_ROWS; codes <= VIC_CODES_4; codes++)
+    for (enum vic_codes codes = VIC_CODES_ROWS; codes <= VIC_CODES_PQ; codes++)
         for (int kind = 0; kind < 2; kind++) {
             const struct vic_search_options options = {.size = sizeof options, .codes = codes};
             query[3] = kind ? NAN : -INFINITY;

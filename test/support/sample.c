@@ -37,14 +37,16 @@ enum vic_status sample_try_build(struct vic_device *device, const struct sample 
     texts_make(n, bytes, offsets);
     struct vic_texts texts = {bytes, offsets, n};
     struct vic_matrix matrix = matrix_of(rows, n, sample->dim, sample->dtype);
-    const struct vic_graph_options graph = {.size = sizeof graph, .degree = SAMPLE_DEGREE, .beam = 12, .force = 1};
+    bool product = (sample->planes & SAMPLE_PRODUCT) == SAMPLE_PRODUCT;
+    const struct vic_graph_options graph = {
+        .size = sizeof graph, .degree = SAMPLE_DEGREE, .beam = 12, .force = 1, .pq_chunks = product ? SAMPLE_CHUNKS : 0};
     struct vic_build_options options = {.size = sizeof options,
                                         .metric = sample->metric,
                                         .ids = sample->ids ? ids : NULL,
                                         .texts = sample->texts ? &texts : NULL,
                                         .metadata = sample->metadata,
                                         .path = path,
-                                        .planes = sample->planes & ~SAMPLE_GRAPH,
+                                        .planes = sample->planes & ~SAMPLE_PRODUCT,
                                         .graph = sample->planes & SAMPLE_GRAPH ? &graph : NULL};
     enum vic_status status = vic_index_build(device, &matrix, &options, index);
     free(rows);
@@ -80,7 +82,7 @@ static struct vic_index_info info_of(const struct vic_index *index) {
 /* Hashes what the fixed queries give on a path: more hits than there are rows, up to 64; on codes, the best one; of a short
  * walk, a few. */
 static void searches_hash(const struct vic_index *index, const struct vic_index_info *info, enum vic_path path,
-                          XXH3_state_t *hash) {
+                          enum vic_codes codes, XXH3_state_t *hash) {
     int64_t k = info->rows < 64 ? info->rows + 2 : 64;
     if (path == VIC_PATH_CERTIFIED) k = 1;
     if (path == VIC_PATH_GRAPH) k = 4;
@@ -93,7 +95,7 @@ static void searches_hash(const struct vic_index *index, const struct vic_index_
     struct vic_matrix matrix = matrix_of(queries, QUERIES, info->dim, VIC_F32);
     struct vic_hits hits = {.ids = ids, .scores = scores, .counts = counts};
     struct vic_search_options options = {.size = sizeof options, .path = path};
-    if (path == VIC_PATH_GRAPH) options.beam = 6, options.parents = 2;
+    if (path == VIC_PATH_GRAPH) options.beam = 6, options.parents = 2, options.codes = codes;
     must(vic_index_search(index, &matrix, k, &options, &hits));
     XXH3_64bits_update(hash, ids, (size_t)(QUERIES * k) * sizeof *ids);
     XXH3_64bits_update(hash, scores, (size_t)(QUERIES * k) * sizeof *scores);
@@ -129,9 +131,10 @@ uint64_t sample_hash(const struct vic_index *index) {
     XXH3_64bits_update(&hash, &info.next_id, sizeof info.next_id);
     XXH3_64bits_update(&hash, &info.has_texts, sizeof info.has_texts);
     XXH3_64bits_update(&hash, info.metadata, strlen(info.metadata));
-    searches_hash(index, &info, 0, &hash);
-    if (info.planes > VIC_PLANES_NONE) searches_hash(index, &info, VIC_PATH_CERTIFIED, &hash);
-    if (info.degree) searches_hash(index, &info, VIC_PATH_GRAPH, &hash);
+    searches_hash(index, &info, 0, 0, &hash);
+    if (info.planes > VIC_PLANES_NONE) searches_hash(index, &info, VIC_PATH_CERTIFIED, 0, &hash);
+    if (info.degree) searches_hash(index, &info, VIC_PATH_GRAPH, 0, &hash);
+    if (info.pq_chunks) searches_hash(index, &info, VIC_PATH_GRAPH, VIC_CODES_PQ, &hash);
     contents_hash(index, &info, &hash);
     return XXH3_64bits_digest(&hash);
 }

@@ -13,9 +13,10 @@ struct sample {
     bool ids, texts;      /* ids: 3, 10, 17 ... given in falling order; texts: of 0 to 4 bytes */
     const char *metadata; /* NULL: none */
     uint64_t seed;
-    int32_t planes; /* enum vic_planes; 0: as the library likes; and SAMPLE_GRAPH, for a graph over it */
+    int32_t planes; /* enum vic_planes; 0: as the library likes; SAMPLE_GRAPH, for a graph over it; and SAMPLE_PRODUCT, for
+                       product codes with it */
 };
-enum { SAMPLE_GRAPH = 1 << 16, SAMPLE_DEGREE = 5 };
+enum { SAMPLE_GRAPH = 1 << 16, SAMPLE_PRODUCT = 1 << 17 | SAMPLE_GRAPH, SAMPLE_DEGREE = 5, SAMPLE_CHUNKS = 2 };
 
 /* Builds it, into a file when path is not NULL. Same sample, same index. */
 enum vic_status sample_try_build(struct vic_device *device, const struct sample *sample, const char *path,
