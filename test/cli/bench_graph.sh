@@ -54,7 +54,7 @@ prepare build rows.fbin -o flat.vic
 run bench --graph flat.vic queries.fbin truth.bin
 code_is 1
 err_has "expected an index with a graph for path graph, found a flat one"
-for wrong in 0 10, ,10 x 10,x 2049 1.5 -3 ''; do
+for wrong in 0 '10,' ',10' x 10,x 2049 1.5 -3 ''; do
     run bench --graph rows.vic queries.fbin truth.bin --beam "$wrong"
     code_is 2
     err_has "whole numbers from 1 to 2048 with commas between, found \"$wrong\""
