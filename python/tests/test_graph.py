@@ -136,6 +136,9 @@ def test_indexes_of_diskann_are_opened_and_written(tmp_path):
     memory.save(tmp_path / "again", format="diskann")
     for ending in ("", ".data", "_metadata.bin"):
         assert (tmp_path / f"again{ending}").read_bytes() == (DISKANN / f"f{ending}").read_bytes(), ending
+    memory.save(tmp_path / "new_disk.index", format="diskann-disk")
+    again = vicinal.open(tmp_path / "new_disk.index", device="cpu")
+    assert np.array_equal(again.vectors(), rows) and same(again.search(rows, 5, path="scan"), memory.search(rows, 5, path="scan"))
     cosine = vicinal.open(DISKANN / "f_disk.index", device="cpu", metric="cosine", dtype="f32")
     copy = pickle.loads(pickle.dumps(cosine))
     assert cosine.metric == copy.metric == "cosine" and same(copy.search(rows[:9], 5), cosine.search(rows[:9], 5))

@@ -504,8 +504,9 @@ class Index:
     def save(self, path: Path, progress: Union[bool, Reporter] = False, *, format: Optional[str] = None) -> None:
         """Writes the index to a file, atomically: after a crash or on a full disk the old file is whole.
 
-        format: "diskann" writes PATH, PATH.data and PATH_metadata.bin as DiskANN loads them; of an index with a graph and without
-        ids of the caller's (UnsupportedError). Texts, metadata and codes stay behind."""
+        format: "diskann" writes PATH, PATH.data and PATH_metadata.bin as DiskANN loads them, "diskann-disk" a PATH that ends in
+        _disk.index and what lies beside it; of an index with a graph and without ids of the caller's (UnsupportedError). Texts,
+        metadata and planes stay behind."""
         with Watch(progress) as watch:
             options = _lib.SaveOptions(progress=watch.hook, format=None if format is None else format.encode())
             _lib.check_file(_lib.LIB.vic_index_save(self._live().pointer, _arrays.path_bytes(path), ctypes.byref(options)))
