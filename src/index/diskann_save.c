@@ -3,8 +3,8 @@
  * DiskANN begins at one node, our walks at several: the start is the first entry point, and its list gets those entry points
  * that it does not lead to. Float rows go as float32; for cosine as unit vectors, which is what it expects there.
  *
- * The surprising rule: a set is several files, each whole or not there, the one that names the others' number of nodes last. A
- * set that a crash has mixed is found out when it is opened. */
+ * The surprising rule: a set is several files, each whole or as it was before, the graph last. A crash between two of them can
+ * leave a new file beside an old one, which an opening finds out where their numbers of rows or dimensions differ. */
 #include "index/diskann.h"
 
 #include "base/progress.h"
