@@ -96,7 +96,7 @@ static void sample_part(void *argument, int worker, int64_t part) {
         int64_t count = group_pairs(job, scratch, first, end - first < GROUP_ROWS ? end - first : GROUP_ROWS);
         for (int64_t i = 0; i < count; i++) {
             int64_t j = scratch->positions[i] / GROUP_ROWS, row = first + scratch->positions[i] % GROUP_ROWS;
-            if (filter_passes(job->scan.filter, row))
+            if (job->decided[j] && filter_passes(job->scan.filter, row)) /* a damaged row reaches every query */
                 topk_push(batch_top(job, j, worker), key_make(scratch->scores[i], (uint32_t)row, false));
         }
     }

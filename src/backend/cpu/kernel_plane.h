@@ -6,7 +6,9 @@
  * stay in registers, become `upper` there and are compared with each query's own threshold; what reaches it is written down,
  * the sums are not. All queries pass while a group's rows stay in the first-level cache.
  *
- * Bound by the multiply-add units: VECTORS + ROWS loads for VECTORS * ROWS multiply-adds of a register.
+ * Bound by the multiply-add units: VECTORS + ROWS loads for VECTORS * ROWS multiply-adds of a register. With VNNI, 256 queries
+ * of 384 dimensions, the sums take 33 ms of one thread for 117,659 rows, the peak of 740 GOPS, and the test of the bound 5
+ * (Xeon, Emerald Rapids, 2026-11-30). Few queries are bound by reading the codes.
  *
  * What the including file defines:
  *   WORD_DIMS                     dimensions a 32-bit word: 4 (8-bit products) or 2 (16-bit products)
