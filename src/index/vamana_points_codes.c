@@ -12,9 +12,10 @@
 #include <string.h>
 
 struct aim aim_at_biased_row(const struct points *points, uint32_t row, int32_t bias, int8_t *codes) {
-    const uint8_t *source = points->codes + (int64_t)row * points->stride_bytes;
+    int64_t stride_bytes = points->stride_bytes; /* bytes that are written might be its own, for all the compiler knows */
+    const uint8_t *source = points->codes + (int64_t)row * stride_bytes;
     float scale = points->terms[row].scale;
-    for (int64_t i = 0; i < points->stride_bytes; i++) codes[i] = (int8_t)(source[i] ^ 128);
+    for (int64_t i = 0; i < stride_bytes; i++) codes[i] = (int8_t)(source[i] ^ 128);
     struct aim aim = {.points = points, .codes = codes, .bias = bias, .factor = -scale};
     if (!points->inner) aim.factor = -2 * scale, aim.base = points->terms[row].square, aim.weight = 1;
     return aim;
