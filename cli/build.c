@@ -20,7 +20,7 @@ static const struct option_row build_rows[] = {
     {"metadata", 0, OPTION_TEXT, "JSON", 0, 0, offsetof(struct build_args, metadata), OPTIONAL,
      "a JSON object to keep with the index"},
     {"graph", 0, OPTION_TEXT, "NAME=N,...", 0, 0, offsetof(struct build_args, graph), OPTIONAL,
-     "approximate search by a graph: degree=64,beam=100,alpha=1.2, any of them; force=1 for few rows too; pq=48: product codes "
+     "approximate search by a graph: degree=64,beam=100,alpha=1.1, any of them; force=1 for few rows too; pq=48: product codes "
      "of so many bytes a row beside it"},
     {.name = NULL},
 };
@@ -74,7 +74,7 @@ static bool graph_item_read(const char *item, int length, double values[GRAPH_NA
     return true;
 }
 
-/* "degree=64,beam=100,alpha=1.2,force=1,pq=48", each of them optional. */
+/* "degree=64,beam=100,alpha=1.1,force=1,pq=48", each of them optional. */
 static bool graph_read(const char *text, struct vic_graph_options *graph) {
     double values[GRAPH_NAMES] = {-1, -1, -1, -1, -1};
     for (const char *at = text; at && *text;) {

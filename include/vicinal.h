@@ -333,7 +333,7 @@ struct vic_graph_options {
     size_t size;
     int32_t degree; /* most neighbours of a row, 1 to 512; 0: 64 */
     int32_t beam;   /* candidates of a row, 1 to 1024; 0: 100 */
-    float alpha;    /* 1 to 2: how much nearer a neighbour's neighbour must be to make it needless; 0: 1.2 */
+    float alpha;    /* 1 to 2: how much nearer a neighbour's neighbour must be to make it needless; 0: 1.1 */
     int32_t force;  /* non-zero: also for fewer rows than 4096, which are otherwise only scanned */
     /* Product codes beside the graph, so many bytes a row, for walks that look at as little as possible (VIC_CODES_PQ): 1 to
      * the dimensions of a row and at most 1024; 0: none. Centres come from a sample of 65,536 rows. */

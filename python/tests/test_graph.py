@@ -99,7 +99,7 @@ def test_files_pickles_and_threads_keep_the_graph(index, rows, queries, tmp_path
 
 def test_what_an_index_says_of_its_graph(index):
     assert index.graph.degree == 32 and index.graph.entries >= 1 and index.graph.repairs >= 0
-    assert (index.graph.beam, index.graph.alpha) == (100, 1.2) and index.graph.builder.startswith("vicinal ")
+    assert (index.graph.beam, index.graph.alpha) == (100, 1.1) and index.graph.builder.startswith("vicinal ")
     assert "graph of degree 32" in repr(index) and "degree 32, " in index._repr_html_()
 
 

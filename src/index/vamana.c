@@ -1,6 +1,6 @@
 /* The index kind "graph": a walk over codes for every query, then the canonical score of all that the walk kept in sight.
  *
- * Everything in the list is scored, not only the k best by codes: rows cost less than a tenth of the walk (measured), and
+ * Everything in the list is scored, not only the k best by codes: rows cost some eighth of the walk (measured), and
  * so the first k of an answer are the same for every k that the beam covers. What a graph cannot answer - filters, beams
  * wider than the stack holds, ranges, scores - goes to the exact index that is there anyway. */
 #include "index/index.h"
@@ -19,7 +19,7 @@ enum vic_status graph_options_take(const struct vic_graph_options *given, struct
     *options = (struct graph_options){
         .degree = wish.degree ? wish.degree : 64,
         .beam = wish.beam ? wish.beam : 100,
-        .alpha = wish.alpha != 0 ? wish.alpha : 1.2f,
+        .alpha = wish.alpha != 0 ? wish.alpha : 1.1f,
         .force = wish.force != 0,
         .pq_chunks = wish.pq_chunks,
     };

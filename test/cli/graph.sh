@@ -4,11 +4,11 @@
 
 prepare gen manifold rows.fbin --n 6000 --dim 32
 prepare gen manifold queries.fbin --n 100 --dim 32 --first 6000
-run build rows.fbin -o rows.vic --graph degree=24,beam=40,alpha=1.2
+run build rows.fbin -o rows.vic --graph degree=24,beam=40,alpha=1.1
 code_is 0
 out_has "6,000 rows x 32, f32, cosine, 8-bit codes"
 run info rows.vic
-out_has "graph     24 neighbours a row, 8 entry points; built by vicinal 1, 0 rows tied in, beam=40,alpha=1.2"
+out_has "graph     24 neighbours a row, 8 entry points; built by vicinal 1, 0 rows tied in, beam=40,alpha=1.1"
 run info rows.vic --json
 out_has '"kind":"graph"'
 run check rows.vic
