@@ -138,12 +138,34 @@ def beside_graph(records):
     return table(["", "recall@10", "one query", "queries a second, one by one", "all in one call"], rows)
 
 
+RECALLS = {"graph at a recall": "queries a second", "graph, one query, one thread at a recall": "one query, one thread, a second"}
+
+
+def graphs(records):
+    """Approximate answers: a line a data set, k and recall, a column a system, the rates at which it gets there."""
+    lines = []
+    for kind, title in RECALLS.items():
+        points = {}
+        for record in records:
+            if record.get("record") == kind:
+                what = f"{record['rows']:,} × {record['dim']} {record['dtype']}" + (f", {record['data']}" if record["data"] != "rows" else "")
+                points.setdefault((what, record["k"], record["recall"]), {})[record["system"]] = record["qps"]
+        systems = list(dict.fromkeys(system for rates in points.values() for system in rates))
+        rows = []
+        for (what, k, recall), rates in points.items():
+            ours, peers = [[rate for system, rate in rates.items() if system.startswith("vicinal") == mine] for mine in (True, False)]
+            rows.append([what, f"{recall}", number_text(k)] + [f"{rates[system]:,.0f}" if system in rates else "" for system in systems] +
+                        [f"{max(ours) / max(peers):.1f}×" if ours and peers else ""])
+        lines += table([title, "recall", "k"] + systems + ["against the best peer"], rows)
+    return lines
+
+
 def other_tables(records):
     """Every other kind of record as it stands, a column a field that any of them has."""
     lines = []
     kinds = dict.fromkeys(record.get("record", "?") for record in records)
     for kind in kinds:
-        if kind in ("exact", "certified", "exact_and_graph"):
+        if kind in ("exact", "certified", "exact_and_graph") or kind in RECALLS:
             continue
         chosen = [record for record in records if record.get("record", "?") == kind]
         fields = [field for field in dict.fromkeys(field for record in chosen for field in record) if field != "record"]
@@ -152,11 +174,18 @@ def other_tables(records):
     return lines
 
 
+README_FIRST = ("certified", "graph", "exact")  # what the name of a file begins with
+
+
+def kind_of(path):
+    return path.stem.partition("-")[0]
+
+
 def readme_region(paths):
     lines = []
-    for path in paths:
+    for path in sorted(paths, key=lambda path: (README_FIRST.index(kind_of(path)) if kind_of(path) in README_FIRST else len(README_FIRST))):
         environment, records = read_run(path)
-        lines_here = comparison(records, brief=True) + beside_graph(records)
+        lines_here = comparison(records, brief=True) + beside_graph(records) + graphs(records)
         if lines_here:
             lines += [environment_text(path, environment), ""] + lines_here
     if lines:
@@ -174,7 +203,7 @@ def main():
     if not arguments.write and not arguments.check:
         for path in paths:
             environment, records = read_run(path)
-            print("\n".join([environment_text(path, environment), ""] + comparison(records) + beside_graph(records) + other_tables(records)))
+            print("\n".join([environment_text(path, environment), ""] + comparison(records) + beside_graph(records) + graphs(records) + other_tables(records)))
         return
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")

@@ -50,6 +50,26 @@ END
 python3 bench/report.py "$scratch/certified-here.jsonl" >"$scratch/found"
 diff "$scratch/expected" "$scratch/found"
 
+# Graphs: rates at a recall, side by side.
+cat >"$scratch/graph-here.jsonl" <<'END'
+{"record": "environment", "date": "2026-11-30", "cpu": "a processor", "cores": 2, "source": "0123456789abcdef"}
+{"record": "graph at a recall", "system": "vicinal", "k": 10, "recall": 0.95, "qps": 3000.4, "data": "rows", "rows": 1000, "dim": 10, "dtype": "f32"}
+{"record": "graph at a recall", "system": "vicinal, 4-bit", "k": 10, "recall": 0.95, "qps": 3600.0, "data": "rows", "rows": 1000, "dim": 10, "dtype": "f32"}
+{"record": "graph at a recall", "system": "slow", "k": 10, "recall": 0.95, "qps": 1200.0, "data": "rows", "rows": 1000, "dim": 10, "dtype": "f32"}
+{"record": "graph at a recall", "system": "vicinal", "k": 10, "recall": 0.99, "qps": 1000.0, "data": "far", "rows": 1000, "dim": 10, "dtype": "f32"}
+END
+cat >"$scratch/expected" <<'END'
+**graph-here** · 2026-11-30 · a processor · 2 cores · source 0123456789ab
+
+| queries a second | recall | k | vicinal | vicinal, 4-bit | slow | against the best peer |
+|---|---:|---:|---:|---:|---:|---:|
+| 1,000 × 10 f32 | 0.95 | 10 | 3,000 | 3,600 | 1,200 | 3.0× |
+| 1,000 × 10 f32, far | 0.99 | 10 | 1,000 |  |  |  |
+
+END
+python3 bench/report.py "$scratch/graph-here.jsonl" >"$scratch/found"
+diff "$scratch/expected" "$scratch/found"
+
 echo 'not JSON' >"$scratch/broken.jsonl"
 if python3 bench/report.py "$scratch/broken.jsonl" 2>"$scratch/error" || ! grep -q 'broken.jsonl:1: expected a JSON object' "$scratch/error"; then
     echo "a broken line was not named:" && cat "$scratch/error" && exit 1
