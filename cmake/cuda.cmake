@@ -38,7 +38,7 @@ enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
 
 file(GLOB cuda_sources CONFIGURE_DEPENDS src/backend/cuda/*.c src/backend/cuda/*.cu)
-add_library(vicinal_cuda SHARED ${cuda_sources} src/base/mem.c src/base/thread.c)
+add_library(vicinal_cuda SHARED ${cuda_sources} src/base/mem.c src/base/progress.c src/base/thread.c)
 target_include_directories(vicinal_cuda PRIVATE include src)
 target_include_directories(vicinal_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 target_compile_definitions(vicinal_cuda PRIVATE _DEFAULT_SOURCE _POSIX_C_SOURCE=200809L)

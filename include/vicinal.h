@@ -114,7 +114,9 @@ struct vic_progress_state {
 };
 
 /* Called from the thread that made the call, at most ten times a second and once at the end of a stage. A non-zero
- * answer cancels: the call returns VIC_CANCELLED and nothing half-built is left. */
+ * answer cancels: the call returns VIC_CANCELLED and nothing half-built is left. Rows on their way to a GPU are a
+ * stage of a build or an open, "uploading", counted in rows; a build into a file does not report it, for the
+ * file is there by then. */
 struct vic_progress {
     int (*report)(void *user, const struct vic_progress_state *state);
     void *user;

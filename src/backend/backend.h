@@ -10,6 +10,7 @@
 #include "backend/columns.h"
 #include "backend/sums.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "base/thread.h"
 
 struct backend;  /* a backend's own opened device */
@@ -83,8 +84,10 @@ struct backend_ops {
     /* Codes of rows; the same bytes whatever the processor and the number of threads. Only the CPU backend has it. */
     enum vic_status (*code)(struct backend *backend, const struct plane_coding *coding);
     enum vic_status (*plan)(const struct backend *backend, const struct rows *shape, struct resident_plan *plan);
-    /* Makes rows searchable and all workspaces. The pointers in `rows` stay valid until detach. */
-    enum vic_status (*attach)(struct backend *backend, const struct rows *rows, struct resident **resident);
+    /* Makes rows searchable and all workspaces. The pointers in `rows` stay valid until detach. Where rows are copied, progress
+     * (NULL: none) hears how far that is, from this thread; it has the backend's GPU for its device then. */
+    enum vic_status (*attach)(struct backend *backend, const struct rows *rows, const struct vic_progress *progress,
+                              struct resident **resident);
     void (*detach)(struct resident *resident);
     /* The three questions. Any number of threads at once; nothing is allocated. */
     enum vic_status (*search)(struct resident *resident, const struct search_call *call, const struct vic_hits *hits);

@@ -283,13 +283,14 @@ static enum vic_status sink_take(struct vic_device *device, struct sink *sink, c
     return status == VIC_OK ? sink_write_block(sink, first, block->rows, row_bytes) : status;
 }
 
-static enum vic_status sink_finish(struct vic_device *device, struct sink *sink, const char *path, const struct source *source,
-                                   struct vic_index **index) {
+/* Rows that are written into a file are past stopping when it is there: opening it reports nothing. */
+static enum vic_status sink_finish(struct vic_device *device, struct sink *sink, const struct vic_build_options *options,
+                                   const struct source *source, struct vic_index **index) {
     if (!sink->writer) {
         struct rows rows = sink->corpus.rows;
         enum vic_status coded = rows.n > 0 ? sink_code(device, sink, &rows, 0) : VIC_OK;
         sink_shrink(device, sink);
-        return coded == VIC_OK ? index_assemble(device, &flat_kind, &sink->corpus, NULL, index) : coded;
+        return coded == VIC_OK ? index_assemble(device, &flat_kind, &sink->corpus, NULL, &options->progress, index) : coded;
     }
     sink->corpus.rows.dim = source->dim; /* what the metadata says; the rows themselves are written */
     enum vic_status status = index_write_rest(sink->writer, &flat_kind, &sink->corpus, NULL);
@@ -298,8 +299,8 @@ static enum vic_status sink_finish(struct vic_device *device, struct sink *sink,
     file_writer_free(sink->writer);
     sink->writer = NULL;
     sink_shrink(device, sink);
-    struct vic_open_options options = {.size = sizeof options};
-    return index_open(device, path, &options, index);
+    struct vic_open_options open = {.size = sizeof open};
+    return index_open(device, options->path, &open, index);
 }
 
 /* ---- the loop */
@@ -320,7 +321,7 @@ static enum vic_status build(struct vic_device *device, struct source *source, s
         TRY(sink_take(device, &sink, &block, first));
         TRY(progress_step(&progress, first + count));
     }
-    TRY(sink_finish(device, &sink, options->path, source, index));
+    TRY(sink_finish(device, &sink, options, source, index));
 done:
     sink_close(device, &sink);
     return status;
@@ -409,14 +410,14 @@ enum vic_status index_build_file(struct vic_device *device, const char *rows_pat
 }
 
 enum vic_status index_assemble(struct vic_device *device, const struct index_kind *kind, struct corpus *corpus,
-                               struct file_map *map, struct vic_index **index) {
+                               struct file_map *map, const struct vic_progress *progress, struct vic_index **index) {
     void *memory = NULL;
     struct resident *resident = NULL;
     struct resident_plan plan;
     enum vic_status status = VIC_OK;
     TRY(device->ops->plan(device->backend, &corpus->rows, &plan));
     TRY(mem_alloc(&device->host, sizeof(struct vic_index), "the index", &memory));
-    TRY(device->ops->attach(device->backend, &corpus->rows, &resident));
+    TRY(device->ops->attach(device->backend, &corpus->rows, progress, &resident));
     struct vic_index *made = memory;
     *made = (struct vic_index){.device = device,
                                .kind = kind,

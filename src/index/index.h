@@ -38,9 +38,10 @@ enum vic_status index_build_file(struct vic_device *device, const char *rows_pat
 /* From a reader that is open, whose rows and type are taken as they are; it stays the caller's. */
 enum vic_status index_build_reader(struct vic_device *device, struct vic_reader *reader,
                                    const struct vic_build_options *options, struct vic_index **index);
-/* Takes a filled corpus (and map) over: picks the kind, makes it resident. On failure both are the caller's still. */
+/* Takes a filled corpus (and map) over: picks the kind, makes it resident. On failure both are the caller's still. progress
+ * hears of rows that are copied to a device; it may be NULL. */
 enum vic_status index_assemble(struct vic_device *device, const struct index_kind *kind, struct corpus *corpus,
-                               struct file_map *map, struct vic_index **index);
+                               struct file_map *map, const struct vic_progress *progress, struct vic_index **index);
 /* Whether n rows get a graph, and of which form; given NULL: none. */
 enum vic_status graph_wanted(const struct vic_graph_options *given, int64_t n, int64_t dim, struct graph_options *options,
                              bool *wanted);

@@ -465,7 +465,8 @@ enum vic_status index_open(struct vic_device *device, const char *path, const st
         TRY(planes_alloc(&corpus, meta.dim, options->planes | (gains ? VIC_PLANES_8 : 0)));
         TRY(planes_code(device, &corpus, &corpus.rows, 0, NULL));
     }
-    TRY(index_assemble(device, gains ? &flat_kind : meta.kind, &corpus, &map, &made)); /* took corpus and map over */
+    /* Takes corpus and map over. */
+    TRY(index_assemble(device, gains ? &flat_kind : meta.kind, &corpus, &map, &options->progress, &made));
     if (graph.neighbours) TRY(index_take_graph(made, &graph));
     if (gains) TRY(index_gain_graph(made, &gain, &options->progress));
     *index = made, made = NULL;

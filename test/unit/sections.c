@@ -474,6 +474,25 @@ static void an_open_with_check_can_be_stopped_at_each_report(void **state) {
     }
 }
 
+/* On the CPU rows are searched where they are: nothing is told of an upload, which a GPU has. */
+static void no_upload_is_told_of_rows_on_the_cpu(void **state) {
+    (void)state;
+    static const float rows[4][2] = {{1, 2}, {3, 4}, {5, 6}, {7, 8}};
+    struct stages stages = {0};
+    struct vic_matrix matrix = matrix_of(rows, 4, 2, VIC_F32);
+    struct vic_build_options options = {.size = sizeof options, .progress = {stages_report, &stages}};
+    struct vic_open_options open = {.size = sizeof open, .progress = {stages_report, &stages}};
+    struct vic_index *index = NULL;
+    must(vic_index_build(device, &matrix, &options, &index));
+    assert_int_equal(stages.count, 1);
+    assert_string_equal(stages.seen[0], "reading rows");
+    must(vic_index_save(index, scratch_path("told"), NULL));
+    vic_index_free(index);
+    must(vic_index_open(device, scratch_path("told"), &open, &index));
+    assert_int_equal(stages.count, 1);
+    vic_index_free(index);
+}
+
 static void mapped_rows_are_not_counted_against_the_budget(void **state) {
     (void)state;
     const struct sample large = {40000, 64, VIC_F32, VIC_COSINE, false, false, NULL, 1, 0};
@@ -569,6 +588,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_built_index_passes_its_check, clear),
         cmocka_unit_test_teardown(a_save_that_is_stopped_leaves_nothing, clear),
         cmocka_unit_test_teardown(an_open_with_check_can_be_stopped_at_each_report, clear),
+        cmocka_unit_test_teardown(no_upload_is_told_of_rows_on_the_cpu, clear),
         cmocka_unit_test_teardown(mapped_rows_are_not_counted_against_the_budget, clear),
         cmocka_unit_test_teardown(file_info_describes_an_index, clear),
         cmocka_unit_test_teardown(file_info_says_what_is_wrong_and_does_not_fail, clear),

@@ -3,7 +3,8 @@
  * Each worker has a stream and UPLOAD_EACH pieces of its own and waits for nobody: one piece is filled while the other is on
  * the link, and between twelve workers the link is never idle, whatever a page fault costs one of them. (All workers on one
  * piece after another, a barrier between, reached half of the link.) On the device the pieces lie in the first workspace, which
- * nobody uses yet. A worker keeps CUDA's error, not a sentence: sentences belong to the caller's thread. */
+ * nobody uses yet. A worker keeps CUDA's error, not a sentence: sentences belong to the caller's thread, which is the first
+ * worker and so can tell how far all are between two pieces of its own. */
 #include "backend/cuda/cuda.h"
 
 #include <string.h>
@@ -21,13 +22,16 @@ struct upload {
     uint64_t piece_bytes; /* of each piece, here and there */
     int64_t piece_rows, row_bytes;
     struct lane lanes[UPLOAD_WORKERS];
-    _Atomic int error; /* the first one, a cudaError_t */
+    struct progress progress;
+    _Atomic int64_t sent_rows;
+    enum vic_status told; /* what the progress callback wants; the caller's thread alone looks */
+    _Atomic int error;    /* the first one, a cudaError_t */
+    _Atomic bool stopped; /* by an error or the callback: no worker begins another piece */
 };
 
-static cudaError_t piece_send(struct upload *upload, struct lane *lane, uint64_t slot, int64_t first) {
+static cudaError_t piece_send(struct upload *upload, struct lane *lane, uint64_t slot, int64_t first, int64_t count) {
     struct resident *resident = upload->resident;
     const struct rows *source = &resident->source;
-    int64_t count = source->n - first < upload->piece_rows ? source->n - first : upload->piece_rows;
     uint64_t bytes = (uint64_t)(count * upload->row_bytes), at = slot * upload->piece_bytes;
     char *there = resident->workspaces[0].device + at;
     cudaEvent_t sent = lane->sent[slot % UPLOAD_EACH];
@@ -51,10 +55,20 @@ static void piece_upload(void *argument, int worker, int64_t part) {
     struct lane *lane = &upload->lanes[worker];
     uint64_t slot = (uint64_t)worker * UPLOAD_EACH + (uint64_t)(lane->turn++ % UPLOAD_EACH);
     int none = cudaSuccess, ordinal = upload->resident->backend->ordinal;
-    if (atomic_load(&upload->error) != cudaSuccess) return;
+    int64_t n = upload->resident->source.n, first = part * upload->piece_rows;
+    int64_t count = n - first < upload->piece_rows ? n - first : upload->piece_rows;
+    if (atomic_load(&upload->stopped)) return;
     cudaError_t error = cudaSetDevice(ordinal); /* a worker's thread has not chosen one yet */
-    if (error == cudaSuccess) error = piece_send(upload, lane, slot, part * upload->piece_rows);
-    if (error != cudaSuccess) (void)atomic_compare_exchange_strong(&upload->error, &none, (int)error);
+    if (error == cudaSuccess) error = piece_send(upload, lane, slot, first, count);
+    if (error != cudaSuccess) {
+        (void)atomic_compare_exchange_strong(&upload->error, &none, (int)error);
+        atomic_store(&upload->stopped, true);
+        return;
+    }
+    int64_t sent = atomic_fetch_add(&upload->sent_rows, count) + count;
+    if (worker > 0 || sent == n) return; /* that all are there is said when they are */
+    upload->told = progress_step(&upload->progress, sent);
+    if (upload->told != VIC_OK) atomic_store(&upload->stopped, true);
 }
 
 /* What is not rows: padding behind them, norms, ids. Packing reads the norms. */
@@ -89,14 +103,15 @@ static enum vic_status lane_open(struct lane *lane) {
     return cuda_status(error, "making a stream");
 }
 
-static enum vic_status upload_begin(struct resident *resident, struct upload *upload) {
+static enum vic_status upload_begin(struct resident *resident, const struct vic_progress *progress, struct upload *upload) {
     struct backend *backend = resident->backend;
     const struct rows *source = &resident->source;
     void *pinned = NULL;
     enum vic_status status = VIC_OK;
     *upload = (struct upload){.resident = resident,
                               .piece_bytes = resident->layout.piece_bytes,
-                              .row_bytes = source->dim * element_bytes(source->dtype)};
+                              .row_bytes = source->dim * element_bytes(source->dtype),
+                              .progress = progress_start(progress, "uploading", source->n)};
     upload->piece_rows = (int64_t)upload->piece_bytes / upload->row_bytes;
     TRY(pinned_alloc(backend->host, UPLOAD_SLOTS * upload->piece_bytes, "rows on their way to the GPU", &pinned));
     upload->pinned = pinned;
@@ -123,20 +138,22 @@ static cudaError_t upload_end(struct upload *upload) {
     return error;
 }
 
-enum vic_status rows_upload(struct resident *resident) {
+enum vic_status rows_upload(struct resident *resident, const struct vic_progress *progress) {
     struct workspace *workspace = &resident->workspaces[0];
     struct upload upload = {.resident = resident};
     int64_t n = resident->source.n;
     enum vic_status status = VIC_OK;
     if (n == 0) return VIC_OK;
     TRY(upload_rest(resident, workspace->stream));
-    TRY(upload_begin(resident, &upload));
+    TRY(upload_begin(resident, progress, &upload));
     (void)thread_pool_run(upload.pool, (n + upload.piece_rows - 1) / upload.piece_rows, piece_upload, &upload);
     TRY(cuda_status((cudaError_t)atomic_load(&upload.error), "sending rows to the GPU"));
+    status = upload.told;
 done:;
     cudaError_t error = upload_end(&upload);
     if (status == VIC_OK) status = cuda_status(error, "sending rows to the GPU");
     (void)cudaGetLastError(); /* the first failure has been told */
+    if (status == VIC_OK) status = progress_step(&upload.progress, n);
     if (status != VIC_OK) return status;
     status = cuda_status(cudaMemsetAsync(workspace->device, 0, resident->layout.device_bytes, workspace->stream),
                          "clearing a workspace");
