@@ -46,8 +46,7 @@ enum vic_status diskann_beside_open(const char *path, const char *cut, const cha
     return status;
 }
 
-/* As above, but a file that is not there is none: *there says. */
-static enum vic_status beside_look(const char *path, const char *cut, const char *suffix, struct source *source, bool *there) {
+enum vic_status diskann_beside_look(const char *path, const char *cut, const char *suffix, struct source *source, bool *there) {
     struct status_note note;
     status_keep(&note, VIC_INTERNAL);
     enum vic_status status = diskann_beside_open(path, cut, suffix, source);
@@ -105,27 +104,27 @@ static enum vic_status pivots_dim_read(const struct source *source, int64_t *dim
 }
 
 enum vic_status diskann_beside_read(const char *path, enum diskann_set set, struct diskann_beside *beside) {
-    const char *cut = set == DISKANN_SET_DISK ? "_disk.index" : NULL;
+    const char *cut = set == DISKANN_SET_DISK ? DISKANN_DISK_END : NULL;
     struct source source = {.fd = -1};
     int64_t chunks = 0;
     bool there = false;
     enum vic_status status = VIC_OK;
     *beside = (struct diskann_beside){.described_rows = -1, .described_dim = -1, .codes_rows = -1, .pivots_dim = -1};
-    TRY(beside_look(path, cut, "_metadata.bin", &source, &there));
+    TRY(diskann_beside_look(path, cut, "_metadata.bin", &source, &there));
     if (there) TRY(description_read(&source, beside));
     if (set == DISKANN_SET_MEMORY) goto done;
     source_close(&source);
-    TRY(beside_look(path, NULL, "_max_base_norm.bin", &source, &there));
+    TRY(diskann_beside_look(path, NULL, "_max_base_norm.bin", &source, &there));
     if (there) TRY(norm_read(&source, beside));
     if (there && beside->metric == 0) beside->metric = VIC_DOT;
     source_close(&source);
-    TRY(beside_look(path, cut, "_pq_compressed.bin", &source, &there));
+    TRY(diskann_beside_look(path, cut, "_pq_compressed.bin", &source, &there));
     if (there) TRY(diskann_bin_open(&source, 1, &beside->codes_rows, &chunks));
     source_close(&source);
-    TRY(beside_look(path, cut, "_pq_pivots.bin", &source, &there));
+    TRY(diskann_beside_look(path, cut, "_pq_pivots.bin", &source, &there));
     if (there) TRY(pivots_dim_read(&source, &beside->pivots_dim));
     source_close(&source);
-    TRY(beside_look(path, NULL, "_pq_pivots.bin", &source, &beside->codes));
+    TRY(diskann_beside_look(path, NULL, "_pq_pivots.bin", &source, &beside->codes));
 done:
     source_close(&source);
     return status;

@@ -94,6 +94,9 @@ enum vic_status diskann_pivots_read(const struct source *source, const struct di
                                     float *centroid, uint32_t *offsets);
 
 /* ---- files beside a file: the same name but for its end */
+#define DISKANN_DISK_END     "_disk.index"
+#define DISKANN_PIVOTS_END   "_pq_pivots.bin"
+#define DISKANN_ROTATION_END DISKANN_PIVOTS_END "_rotation_matrix.bin" /* dim x dim float32, row vector times matrix */
 enum diskann_set { DISKANN_SET_MEMORY, DISKANN_SET_DISK };
 /* What lies beside a graph or a disk index, as far as it is there. */
 struct diskann_beside {
@@ -106,6 +109,8 @@ struct diskann_beside {
 };
 /* Where `path` with its last `cut` (NULL: nothing) replaced by `suffix`, if it is a file. VIC_NOT_FOUND otherwise. */
 enum vic_status diskann_beside_open(const char *path, const char *cut, const char *suffix, struct source *source);
+/* The same, but a file that is not there is none: *there says. */
+enum vic_status diskann_beside_look(const char *path, const char *cut, const char *suffix, struct source *source, bool *there);
 enum vic_status diskann_beside_read(const char *path, enum diskann_set set, struct diskann_beside *beside);
 /* The header of a bin that must have exactly the bytes that rows and dim say. */
 enum vic_status diskann_bin_open(const struct source *source, uint64_t element_bytes, int64_t *rows, int64_t *dim);

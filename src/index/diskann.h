@@ -2,6 +2,7 @@
 #ifndef INDEX_DISKANN_H
 #define INDEX_DISKANN_H
 
+#include "data/diskann.h"
 #include "data/sink.h"
 #include "index/index.h"
 
@@ -12,6 +13,9 @@ bool diskann_index_claimed(const char *path);
 /* Rows and graph copied into memory, an ordinary index from then on; options resolved by options_take. */
 enum vic_status diskann_index_open(struct vic_device *device, const char *path, const struct vic_open_options *options,
                                    struct vic_index **index);
+/* The product codes beside the disk index at path, as far as they are of these rows: for the graph that the caller frees. */
+enum vic_status diskann_product_take(struct vic_device *device, const char *path, const struct diskann_beside *beside,
+                                     const struct rows *rows, const struct vic_progress *hook, struct graph *graph);
 /* Files that DiskANN loads; format as in vic_save_options. */
 enum vic_status diskann_index_save(const struct vic_index *index, const char *path, const char *format,
                                    const struct vic_progress *progress);

@@ -1,14 +1,13 @@
 /* The disk form: nodes in sectors, and beside them what DiskANN finds its way by, codes of product quantisation.
  *
  * For inner products it searches by l2 in one dimension more: rows are divided by the largest norm, and the new coordinate
- * makes each of unit length. Codes are trained on what is written, a byte a dimension up to 96 of them and a quarter of the
- * dimensions beyond 384.
+ * makes each of unit length. An index's own codes are written, where they are of those rows; else codes are trained on what
+ * is written, a byte a dimension up to 96 of them and a quarter of the dimensions beyond 384.
  *
  * The surprising rule: it wants 256 centres a chunk. Where the rows have fewer distinct parts, the first centre is repeated. */
 #include "index/diskann.h"
 
 #include "base/progress.h"
-#include "data/diskann.h"
 #include "quant/pq.h"
 
 #include <inttypes.h>
@@ -16,7 +15,7 @@
 #include <string.h>
 
 enum { CHUNKS_PLAIN = 96, CHUNKS_MOST = 512 }; /* the latter is DiskANN's limit */
-enum { NODES, DESCRIPTION, PIVOTS, CODES, NORM, PARTS };
+enum { NODES, DESCRIPTION, PIVOTS, CODES, ROTATION, NORM, PARTS };
 
 struct disk_job {
     const struct vic_index *index;
@@ -25,13 +24,15 @@ struct disk_job {
     void *own_rows;   /* for inner products, n * dim float32 */
     float max_norm;   /* 0: not for inner products */
     struct diskann_disk layout;
-    struct pq pq;
-    void *codes;
+    const struct pq_parts *pq; /* the index's, or of `trained` */
+    const void *codes;
+    struct pq trained;
+    void *own_codes;
     struct diskann_part parts[PARTS];
 };
 
 static uint64_t own_bytes(const struct disk_job *job) { return rows_bytes(&job->rows); }
-static uint64_t codes_bytes(const struct disk_job *job) { return (uint64_t)job->rows.n * (uint64_t)job->pq.parts.chunks; }
+static uint64_t codes_bytes(const struct disk_job *job) { return (uint64_t)job->rows.n * (uint64_t)job->pq->chunks; }
 
 /* ---- rows */
 
@@ -89,13 +90,23 @@ static int64_t chunks_for(int64_t dim) {
     return chunks < CHUNKS_MOST ? chunks : CHUNKS_MOST;
 }
 
+/* Those of the index, unless the rows were widened or DiskANN takes fewer chunks. */
+static bool codes_keep(struct disk_job *job) {
+    const struct graph_product *product = job->index->graph.product;
+    if (!product || job->own_rows || product->pq.parts.chunks > CHUNKS_MOST) return false;
+    job->pq = &product->pq.parts, job->codes = product->codes;
+    return true;
+}
+
 static enum vic_status codes_make(struct disk_job *job, const struct vic_progress *progress) {
     struct vic_device *device = job->index->device;
     const struct pq_training training = {.chunks = chunks_for(job->rows.dim)};
     enum vic_status status = VIC_OK;
-    TRY(pq_train(device, &job->rows, &training, progress, &job->pq));
-    TRY(mem_alloc(&device->host, codes_bytes(job), "codes of rows", &job->codes));
-    TRY(pq_encode(device, &job->pq, &job->rows, progress, job->codes, NULL));
+    TRY(pq_train(device, &job->rows, &training, progress, &job->trained));
+    job->pq = &job->trained.parts;
+    TRY(mem_alloc(&device->host, codes_bytes(job), "codes of rows", &job->own_codes));
+    TRY(pq_encode(device, &job->trained, &job->rows, progress, job->own_codes, NULL));
+    job->codes = job->own_codes;
 done:
     return status;
 }
@@ -198,7 +209,7 @@ done:
 
 /* PATH is PREFIX_disk.index; *prefix is a copy of the first part. */
 static enum vic_status prefix_take(const char *path, char prefix[PATH_MAX]) {
-    static const char end[] = "_disk.index";
+    static const char end[] = DISKANN_DISK_END;
     size_t length = strlen(path), end_length = sizeof end - 1;
     if (length <= end_length || length >= PATH_MAX || strcmp(path + length - end_length, end) != 0)
         return status_fail(VIC_ARGUMENT, "expected a path that ends in %s, found %.300s", end, path);
@@ -212,13 +223,17 @@ static enum vic_status parts_write(struct disk_job *job, const char *path, const
     struct diskann_part *parts = job->parts;
     enum vic_status status = VIC_OK;
     if (job->max_norm > 0) TRY(diskann_part_open(&parts[NORM], path, "_max_base_norm.bin", 0));
-    TRY(diskann_part_open(&parts[PIVOTS], prefix, "_pq_pivots.bin", 0));
+    uint64_t rotation_bytes = (uint64_t)job->pq->dim * (uint64_t)job->pq->dim * sizeof(float);
+    uint32_t dim = (uint32_t)job->pq->dim;
+    if (job->pq->rotation) TRY(diskann_part_open(&parts[ROTATION], prefix, DISKANN_ROTATION_END, 8 + rotation_bytes));
+    TRY(diskann_part_open(&parts[PIVOTS], prefix, DISKANN_PIVOTS_END, 0));
     TRY(diskann_part_open(&parts[CODES], prefix, "_pq_compressed.bin", 8 + codes_bytes(job)));
     TRY(diskann_part_open(&parts[DESCRIPTION], prefix, "_metadata.bin", 0));
     TRY(diskann_part_open(&parts[NODES], path, "", nodes_file_bytes(job)));
     if (job->max_norm > 0) TRY(bin_write(parts[NORM].sink, 1, 1, &job->max_norm, sizeof job->max_norm));
-    TRY(pivots_write(&job->pq.parts, parts[PIVOTS].sink));
-    TRY(bin_write(parts[CODES].sink, (uint32_t)job->rows.n, (uint32_t)job->pq.parts.chunks, job->codes, codes_bytes(job)));
+    if (job->pq->rotation) TRY(bin_write(parts[ROTATION].sink, dim, dim, job->pq->rotation, rotation_bytes));
+    TRY(pivots_write(job->pq, parts[PIVOTS].sink));
+    TRY(bin_write(parts[CODES].sink, (uint32_t)job->rows.n, (uint32_t)job->pq->chunks, job->codes, codes_bytes(job)));
     TRY(diskann_description_write(&job->index->corpus.rows, &parts[DESCRIPTION]));
     TRY(nodes_write(job, progress, parts[NODES].sink));
     for (int i = PARTS - 1; i >= 0; i--) /* what names the others' numbers last */
@@ -230,8 +245,8 @@ done:
 static void job_close(struct disk_job *job) {
     struct mem *mem = &job->index->device->host;
     for (int i = 0; i < PARTS; i++) sink_free(job->parts[i].sink);
-    mem_free(mem, job->codes, codes_bytes(job));
-    pq_free(&job->pq);
+    if (job->own_codes) mem_free(mem, job->own_codes, codes_bytes(job));
+    pq_free(&job->trained);
     if (job->own_rows) mem_free(mem, job->own_rows, own_bytes(job));
 }
 
@@ -239,6 +254,7 @@ enum vic_status diskann_disk_save(const struct vic_index *index, const char *pat
     static const char *const leftovers[] = {"_medoids.bin", "_centroids.bin",     "_pq_pivots.bin",
                                             "_labels.txt",  "_max_base_norm.bin", NULL};
     static const char *const leftovers_dot[] = {"_medoids.bin", "_centroids.bin", "_pq_pivots.bin", "_labels.txt", NULL};
+    static const char *const rotations[] = {DISKANN_ROTATION_END, NULL};
     struct disk_job job = {.index = index};
     char prefix[PATH_MAX];
     enum vic_status status = VIC_OK;
@@ -247,7 +263,9 @@ enum vic_status diskann_disk_save(const struct vic_index *index, const char *pat
     TRY(diskann_lists_open(index, &job.lists));
     TRY(rows_choose(&job));
     layout_set(&job);
-    TRY(codes_make(&job, progress));
+    bool kept = codes_keep(&job);
+    if (!kept || !job.pq->rotation) TRY(diskann_leftover_refuse(prefix, rotations));
+    if (!kept) TRY(codes_make(&job, progress));
     TRY(parts_write(&job, path, prefix, progress));
 done:
     job_close(&job);

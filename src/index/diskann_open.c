@@ -7,8 +7,6 @@
  * without the caller's word it is l2, except where rows were changed for inner products. */
 #include "index/diskann.h"
 
-#include "data/diskann.h"
-
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -38,8 +36,8 @@ static void set_close(struct set *set) {
 static bool claimed(const char *path, const struct source *source, bool *on_disk) {
     struct diskann_disk disk;
     struct source data = {.fd = -1};
-    size_t length = strlen(source->name), end = strlen("_disk.index");
-    bool named = length > end && strcmp(source->name + length - end, "_disk.index") == 0;
+    size_t length = strlen(source->name), end = strlen(DISKANN_DISK_END);
+    bool named = length > end && strcmp(source->name + length - end, DISKANN_DISK_END) == 0;
     if (source_is_container(source)) return false;
     *on_disk = named || diskann_disk_header(source, &disk) == VIC_OK;
     if (*on_disk || diskann_graph_claimed(source)) return true;
@@ -170,16 +168,12 @@ static enum vic_status node_take(void *user, int64_t node, const uint32_t *neigh
 /* Beside a disk index that was merged from parts: where searches may begin. */
 static enum vic_status medoids_read(const struct set *set, struct filling *filling) {
     struct source source = {.fd = -1};
-    struct status_note note;
     uint32_t medoids[GRAPH_ENTRIES_MAX];
     int64_t rows = 0, dim = 0;
-    status_keep(&note, VIC_INTERNAL);
-    enum vic_status status = diskann_beside_open(set->path, NULL, "_medoids.bin", &source);
-    if (status == VIC_NOT_FOUND) {
-        (void)status_raise(&note);
-        return VIC_OK;
-    }
-    TRY(status);
+    bool there = false;
+    enum vic_status status = VIC_OK;
+    TRY(diskann_beside_look(set->path, NULL, "_medoids.bin", &source, &there));
+    if (!there) return VIC_OK;
     TRY(diskann_bin_open(&source, sizeof *medoids, &rows, &dim));
     if (dim != 1 || rows < 1)
         return status_fail(VIC_FORMAT, "%s: expected 1 and more medoids x 1, found %" PRId64 " x %" PRId64, source.name, rows,
@@ -222,10 +216,13 @@ done:
 }
 
 /* Their graph becomes the index's; rows that it leaves unreached are tied in. */
-static enum vic_status graph_take(struct vic_device *device, const struct set *set, struct vic_index *index) {
+static enum vic_status graph_take(struct vic_device *device, const struct set *set, const struct vic_progress *progress,
+                                  struct vic_index *index) {
+    const struct rows *rows = &index->corpus.rows;
     struct graph graph = {0};
     enum vic_status status = VIC_OK;
     TRY(graph_read(device, set, &graph));
+    if (set->on_disk) TRY(diskann_product_take(device, set->path, &set->beside, rows, progress, &graph));
     TRY(graph_points_open(device, &index->corpus, true, &graph));
     TRY(graph_repair(device->host_ops->pool(device->host_backend), &graph));
     graph_points_settle(&graph);
@@ -260,7 +257,7 @@ enum vic_status diskann_index_open(struct vic_device *device, const char *path, 
     if (gains)
         TRY(index_gain_graph(made, &gain, &options->progress));
     else if (set.nodes > set.frozen)
-        TRY(graph_take(device, &set, made));
+        TRY(graph_take(device, &set, &options->progress, made));
     if (options->check) TRY(index_check(made, &options->progress));
     *index = made, made = NULL;
 done:

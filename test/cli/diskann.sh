@@ -54,6 +54,20 @@ same_files ours.jsonl saved.jsonl
 run check f_disk.index
 out_has '300 rows x 12, f32, l2'
 
+# product codes that lie beside come along
+prepare search f_disk.index from-disk.fbin -k 5 --codes pq -o coded.jsonl
+prepare convert f_disk.index coded.vic
+run info coded.vic
+out_has '3 bytes a row of 256 values each'
+prepare check coded.vic
+prepare search coded.vic from-disk.fbin -k 5 --codes pq -o kept.jsonl
+same_files coded.jsonl kept.jsonl
+prepare convert coded.vic g_disk.index
+same_files g_pq_pivots.bin f_pq_pivots.bin
+same_files g_pq_compressed.bin f_pq_compressed.bin
+run search f from-disk.fbin -k 5 --codes pq
+code_is 1
+
 # what cannot be
 run convert exact.vic flat --to diskann
 code_is 1

@@ -54,11 +54,19 @@ for beam in 20 80; do
     no_less "$(recall ours.bin)" "$(less "$(recall theirs.bin)" 0.003)" "its index on disk, opened here, beam $beam"
 done
 
-# Out again as they came: graph, vectors and description; on disk the nodes, with codes of our own.
+# Over the codes that lie beside its nodes, as its own search walks.
+"$vicinal" search theirs/disk_disk.index queries.fbin -k 10 --beam 80 --codes pq -o ours.bin >/dev/null
+no_less "$(recall ours.bin)" "$(less "$(recall theirs.bin)" 0.003)" "its codes, walked over here, beam 80"
+
+# Out again as they came: graph, vectors and description; on disk the nodes and codes; without those, codes of our own.
 "$vicinal" convert theirs/mem ours/mem.vic >/dev/null
 "$vicinal" convert ours/mem.vic ours/mem --to diskann >/dev/null
 for end in '' .data _metadata.bin; do same "theirs/mem$end" "ours/mem$end"; done
-"$vicinal" convert theirs/disk_disk.index ours/disk_disk.index >/dev/null
+"$vicinal" convert theirs/disk_disk.index ours/kept_disk.index >/dev/null
+for end in _disk.index _metadata.bin _pq_pivots.bin _pq_compressed.bin; do same "theirs/disk$end" "ours/kept$end"; done
+mkdir bare
+cp theirs/disk_disk.index theirs/disk_metadata.bin bare
+"$vicinal" convert bare/disk_disk.index ours/disk_disk.index >/dev/null
 for end in _disk.index _metadata.bin; do same "theirs/disk$end" "ours/disk$end"; done
 judge search theirs disk disk queries.fbin 10 80 theirs.bin
 judge search ours disk disk queries.fbin 10 80 ours.bin

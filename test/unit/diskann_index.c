@@ -124,9 +124,9 @@ static void an_opened_index_is_an_index_like_any_other(void **state) {
     struct vic_index *again = opened(scratch_path("a.vic"), VIC_L2, VIC_F32);
     save(again, scratch_path("b.vic"), NULL);
     check_same_files(scratch_path("a.vic"), scratch_path("b.vic"));
-    save(again, scratch_path("c"), "diskann");
+    save(again, scratch_path("c_disk.index"), "diskann-disk");
     vic_index_free(again);
-    again = opened(scratch_path("c"), 0, 0); /* from the disk form, through ours, to the form in memory, and back */
+    again = opened(scratch_path("c_disk.index"), 0, 0); /* from the disk form, through ours, to the disk form, and back */
     save(again, scratch_path("d.vic"), NULL);
     check_same_files(scratch_path("a.vic"), scratch_path("d.vic"));
     vic_index_free(again);
