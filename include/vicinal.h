@@ -404,7 +404,7 @@ struct vic_open_options {
 /* Maps an index file. Counts and offsets are checked against the file's size before any use; the rows are read when they
  * are searched. The file must not be changed while it is open (saving over it is fine: a save makes a new file).
  * A graph of DiskANN with PREFIX.data beside it, or PREFIX_disk.index, is read into memory instead: an index with a graph whose
- * ids are row numbers, at once. VIC_TYPE: the element type must be given. VIC_UNSUPPORTED: more than 512 neighbours a row. */
+ * ids are row numbers, with the product codes of its files. VIC_TYPE: dtype must be given. VIC_UNSUPPORTED: degree over 512. */
 VIC_API enum vic_status vic_index_open(struct vic_device *device, const char *path, const struct vic_open_options *options,
                                        struct vic_index **index);
 
@@ -413,7 +413,7 @@ struct vic_save_options {
     struct vic_progress progress;
     /* NULL: a file of ours. "diskann": PATH, PATH.data and PATH_metadata.bin as DiskANN's index in memory has them; of an index
      * with a graph and without ids of the caller's (VIC_UNSUPPORTED). "diskann-disk": PATH, which ends in _disk.index, and the
-     * files beside it, with codes of product quantisation that are trained for it. Texts, metadata and planes stay behind. */
+     * files beside it, with the index's product codes or some trained for it. Texts, metadata and planes stay behind. */
     const char *format;
 };
 
@@ -521,7 +521,7 @@ enum vic_codes {
     VIC_CODES_ROWS = 1, /* the rows themselves: nothing lost, most to read */
     VIC_CODES_8,        /* 8-bit codes */
     VIC_CODES_4,        /* 4-bit codes: the index needs planes of 4 bits */
-    VIC_CODES_PQ        /* product codes, a byte a chunk: of a graph built with pq_chunks */
+    VIC_CODES_PQ        /* product codes, a byte a chunk: of a graph built with pq_chunks, or DiskANN's */
 };
 
 struct vic_search_stats {
