@@ -165,28 +165,32 @@ static enum vic_status node_take(void *user, int64_t node, const uint32_t *neigh
     return VIC_OK;
 }
 
-/* Beside a disk index that was merged from parts: where searches may begin. */
-static enum vic_status medoids_read(const struct set *set, struct filling *filling) {
-    struct source source = {.fd = -1};
+static enum vic_status medoids_take(const struct source *source, const struct set *set, struct filling *filling) {
     uint32_t medoids[GRAPH_ENTRIES_MAX];
     int64_t rows = 0, dim = 0;
-    bool there = false;
     enum vic_status status = VIC_OK;
-    TRY(diskann_beside_look(set->path, NULL, "_medoids.bin", &source, &there));
-    if (!there) return VIC_OK;
-    TRY(diskann_bin_open(&source, sizeof *medoids, &rows, &dim));
+    TRY(diskann_bin_open(source, sizeof *medoids, &rows, &dim));
     if (dim != 1 || rows < 1)
-        return status_fail(VIC_FORMAT, "%s: expected 1 and more medoids x 1, found %" PRId64 " x %" PRId64, source.name, rows,
+        return status_fail(VIC_FORMAT, "%s: expected 1 and more medoids x 1, found %" PRId64 " x %" PRId64, source->name, rows,
                            dim);
     if (rows > GRAPH_ENTRIES_MAX) rows = GRAPH_ENTRIES_MAX;
-    TRY(source_read(&source, 8, medoids, (uint64_t)rows * sizeof *medoids));
+    TRY(source_read(source, 8, medoids, (uint64_t)rows * sizeof *medoids));
     for (int64_t i = 0; i < rows; i++) {
         if (medoids[i] >= set->nodes)
             return status_fail(VIC_FORMAT, "%s: expected medoids below %" PRId64 ", the number of nodes, found %" PRIu32,
-                               source.name, set->nodes, medoids[i]);
+                               source->name, set->nodes, medoids[i]);
         entry_add(filling, medoids[i]);
     }
 done:
+    return status;
+}
+
+/* Beside a disk index that was merged from parts: where searches may begin. */
+static enum vic_status medoids_read(const struct set *set, struct filling *filling) {
+    struct source source = {.fd = -1};
+    bool there = false;
+    enum vic_status status = diskann_beside_look(set->path, NULL, "_medoids.bin", &source, &there);
+    if (status == VIC_OK && there) status = medoids_take(&source, set, filling);
     source_close(&source);
     return status;
 }
