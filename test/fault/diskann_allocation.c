@@ -1,9 +1,8 @@
 /* Memory that runs out at every single request while DiskANN's indexes are opened and written: a sentence, no block kept, no
  * file left, and the same call succeeds afterwards. */
-#include "base/mem.h"
-#include "support/failing.h"
 #include "support/foreign.h"
 #include "support/oracle.h"
+#include "support/refusals.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,11 +40,7 @@ static enum vic_status disk_save(void) { return save(graph, paths[1], "diskann-d
 static enum vic_status coded_save(void) { return save(coded, paths[1], "diskann-disk"); }
 static enum vic_status inner_save(void) { return save(inner, paths[1], "diskann-disk"); }
 
-static const struct operation {
-    const char *name;
-    enum vic_status (*run)(void);
-    int64_t least; /* requests that it makes, so that a watch which sees none is noticed */
-} operations[] = {
+static const struct refusable operations[] = {
     {"memory form opened", memory_open, 8}, {"with a frozen node", frozen_open, 8},  {"of bytes", bytes_open, 8},
     {"disk form opened", disk_open, 8},     {"memory form written", memory_save, 5}, {"disk form written", disk_save, 8},
     {"for inner products", inner_save, 9},  {"with codes opened", coded_open, 12},   {"with its codes written", coded_save, 5},
@@ -53,34 +48,7 @@ static const struct operation {
 
 static void every_request_refused_once(void **state) {
     (void)state;
-    if (!failing_available()) {
-        print_message("a sanitizer brings its own allocator: not tested\n");
-        skip();
-    }
-    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
-        const struct operation *operation = &operations[i];
-        struct vic_device_info before = {.size = sizeof before}, after = {.size = sizeof after};
-        must(operation->run()); /* what the C library takes once and keeps */
-        must(vic_device_info(test_device, &before));
-        int64_t n = 1;
-        for (;; n++) {
-            scratch_clear();
-            failing_start(n);
-            enum vic_status status = operation->run();
-            struct failing_counts counts = failing_stop();
-            if (counts.refused == 0) {
-                must(status);
-                break;
-            }
-            must(vic_device_info(test_device, &after));
-            if (status != VIC_NO_MEMORY || counts.kept != 0 || scratch_count() != 0 || after.host_used != before.host_used)
-                fail_msg("%s, request %lld: %s, %lld blocks kept, %lld files", operation->name, (long long)n,
-                         vic_status_name(status), (long long)counts.kept, (long long)scratch_count());
-            assert_true(vic_last_error()[0] != '\0');
-        }
-        if (atomic_load(&mem_default.used) != 0) fail_msg("%s gave back another size than it took", operation->name);
-        if (n - 1 < operation->least) fail_msg("%s made only %lld requests", operation->name, (long long)(n - 1));
-    }
+    refuse_each(operations, sizeof operations / sizeof *operations);
 }
 
 static int open_all(void **state) {

@@ -1,10 +1,9 @@
 /* Memory that runs out at every single request while vector files are read, written, compared or made up: the status says
  * so with a sentence, no block is kept, the count of bytes in use is right, no file is left, and the same call succeeds
  * afterwards. */
-#include "base/mem.h"
-#include "support/failing.h"
 #include "support/foreign.h"
 #include "support/oracle.h"
+#include "support/refusals.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -74,11 +73,7 @@ static enum vic_status manifold_make(void) {
     return vic_generate(&options, 0, 2, &out);
 }
 
-static const struct operation {
-    const char *name;
-    enum vic_status (*run)(void);
-    int64_t least; /* requests that it makes, so that a watch which sees none is noticed */
-} operations[] = {
+static const struct refusable operations[] = {
     {"fvecs", fvecs_read, 3},           {"bin", bin_read, 3},           {"npy in Fortran order", fortran_read, 3},
     {"npy of float64", double_read, 4}, {"truth", truth_read, 5},       {"texts", texts_read, 3},
     {"file info", info_read, 2},        {"matrix", matrix_write, 2},    {"truth written", truth_write, 1},
@@ -87,31 +82,7 @@ static const struct operation {
 
 static void every_request_refused_once(void **state) {
     (void)state;
-    if (!failing_available()) {
-        print_message("a sanitizer brings its own allocator: not tested\n");
-        skip();
-    }
-    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
-        const struct operation *operation = &operations[i];
-        must(operation->run()); /* what the C library takes once and keeps */
-        int64_t n = 1;
-        for (;; n++) {
-            scratch_clear();
-            failing_start(n);
-            enum vic_status status = operation->run();
-            struct failing_counts counts = failing_stop();
-            if (counts.refused == 0) {
-                must(status);
-                break;
-            }
-            if (status != VIC_NO_MEMORY || counts.kept != 0 || scratch_count() != 0)
-                fail_msg("%s, request %lld: %s, %lld blocks kept, %lld files", operation->name, (long long)n,
-                         vic_status_name(status), (long long)counts.kept, (long long)scratch_count());
-            assert_true(vic_last_error()[0] != '\0');
-        }
-        if (atomic_load(&mem_default.used) != 0) fail_msg("%s gave back another size than it took", operation->name);
-        if (n - 1 < operation->least) fail_msg("%s made only %lld requests", operation->name, (long long)(n - 1));
-    }
+    refuse_each(operations, sizeof operations / sizeof *operations);
 }
 
 static int open_all(void **state) {

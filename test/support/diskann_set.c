@@ -4,6 +4,7 @@
 #include "support/foreign.h"
 #include "support/oracle.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,4 +164,31 @@ const char *diskann_disk_write(const struct diskann_sample *sample, const char *
     blob_write(path, disk.bytes, disk.size);
     blob_free(&disk);
     return path;
+}
+
+/* Files that are open, this folder's own among them. */
+static int files_open(void) {
+    int count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    assert_non_null(folder);
+    while (readdir(folder)) count++;
+    (void)closedir(folder);
+    return count;
+}
+
+void diskann_refused(const char *path, enum vic_dtype dtype, enum vic_status status, const char *words) {
+    const struct vic_open_options options = {.size = sizeof options, .dtype = dtype};
+    struct vic_device_info before = {.size = sizeof before}, after = {.size = sizeof after};
+    struct vic_index *index = NULL;
+    must(vic_device_info(test_device, &before));
+    int files = files_open();
+    enum vic_status found = vic_index_open(test_device, path, &options, &index);
+    assert_int_equal(files_open(), files);
+    must(vic_device_info(test_device, &after));
+    if (found != status || !strstr(vic_last_error(), words))
+        print_message("%s: \"%s\" should hold \"%s\"\n", vic_status_name(found), vic_last_error(), words);
+    assert_int_equal(found, status);
+    assert_non_null(strstr(vic_last_error(), words));
+    assert_null(index);
+    assert_int_equal(before.host_used, after.host_used);
 }

@@ -34,4 +34,8 @@ size_t diskann_node_at(const struct diskann_sample *sample, int64_t node);
 const char *diskann_memory_write(const struct diskann_sample *sample, const char *prefix);
 const char *diskann_disk_write(const struct diskann_sample *sample, const char *prefix);
 
+/* The path is not opened on the test's device, with this status and a sentence that holds these words; no memory is held and no
+ * file open afterwards. dtype: as in the options. */
+void diskann_refused(const char *path, enum vic_dtype dtype, enum vic_status status, const char *words);
+
 #endif

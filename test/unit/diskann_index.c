@@ -5,7 +5,6 @@
 #include "support/diskann_set.h"
 #include "support/oracle.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,33 +28,6 @@ static struct vic_index *opened(const char *path, enum vic_metric metric, enum v
     struct vic_index *index = NULL;
     must(vic_index_open(test_device, path, &options, &index));
     return index;
-}
-
-/* Files that are open, this folder's own among them. */
-static int files_open(void) {
-    int count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    assert_non_null(folder);
-    while (readdir(folder)) count++;
-    (void)closedir(folder);
-    return count;
-}
-
-static void refused(const char *path, enum vic_dtype dtype, enum vic_status status, const char *words) {
-    const struct vic_open_options options = {.size = sizeof options, .dtype = dtype};
-    struct vic_device_info before = {.size = sizeof before}, after = {.size = sizeof after};
-    struct vic_index *index = NULL;
-    must(vic_device_info(test_device, &before));
-    int files = files_open();
-    enum vic_status found = vic_index_open(test_device, path, &options, &index);
-    assert_int_equal(files_open(), files);
-    must(vic_device_info(test_device, &after));
-    if (found != status || !strstr(vic_last_error(), words))
-        print_message("%s: \"%s\" should hold \"%s\"\n", vic_status_name(found), vic_last_error(), words);
-    assert_int_equal(found, status);
-    assert_non_null(strstr(vic_last_error(), words));
-    assert_null(index);
-    assert_int_equal(before.host_used, after.host_used);
 }
 
 static void save(const struct vic_index *index, const char *path, const char *format) {
@@ -255,9 +227,9 @@ static void medoids_beside_a_disk_index_are_entries(void **state) {
     vic_index_free(index);
     medoids[3] = 40;
     blob_write(scratch_path("x_disk.index_medoids.bin"), (unsigned char *)medoids, sizeof medoids);
-    refused(path, 0, VIC_FORMAT, "expected medoids below 40, the number of nodes, found 40");
+    diskann_refused(path, 0, VIC_FORMAT, "expected medoids below 40, the number of nodes, found 40");
     blob_write(scratch_path("x_disk.index_medoids.bin"), (unsigned char *)medoids, 16);
-    refused(path, 0, VIC_FORMAT, "expected 8 bytes and 3 rows of 1 values");
+    diskann_refused(path, 0, VIC_FORMAT, "expected 8 bytes and 3 rows of 1 values");
     scratch_clear();
 }
 
@@ -294,7 +266,7 @@ static void the_type_of_vectors_in_memory_is_asked_for_where_nothing_tells(void 
     struct diskann_sample sample = small;
     sample.dtype = VIC_I8;
     const char *path = diskann_memory_write(&sample, "m");
-    refused(path, 0, VIC_TYPE, "i8 or u8 by its size");
+    diskann_refused(path, 0, VIC_TYPE, "i8 or u8 by its size");
     struct vic_index *index = opened(path, 0, VIC_I8);
     void *rows = diskann_rows(&sample);
     assert_memory_equal(index->corpus.rows.data, rows, 40 * 6);
@@ -495,20 +467,20 @@ static void sets_whose_files_disagree_are_refused(void **state) {
     other.n = 39;
     struct blob data = diskann_data_blob(&other);
     blob_write(scratch_path("m.data"), data.bytes, data.size);
-    refused(path, 0, VIC_FORMAT, "m.data: expected 40 vectors, as many as the nodes of");
+    diskann_refused(path, 0, VIC_FORMAT, "m.data: expected 40 vectors, as many as the nodes of");
     blob_free(&data);
     (void)diskann_memory_write(&small, "m");
     const uint64_t dims[] = {0, 0, 40, 7}, counts[] = {0, 0, 41, 6};
     blob_write(scratch_path("m_metadata.bin"), (const unsigned char *)dims, sizeof dims);
-    refused(path, 0, VIC_FORMAT, "expected dim 7, as _metadata.bin beside it says, found 6");
+    diskann_refused(path, 0, VIC_FORMAT, "expected dim 7, as _metadata.bin beside it says, found 6");
     blob_write(scratch_path("m_metadata.bin"), (const unsigned char *)counts, sizeof counts);
-    refused(path, 0, VIC_FORMAT, "expected 41 rows, as _metadata.bin beside it says, found 40");
+    diskann_refused(path, 0, VIC_FORMAT, "expected 41 rows, as _metadata.bin beside it says, found 40");
     blob_write(scratch_path("m_metadata.bin"), (const unsigned char *)counts, 31);
-    refused(path, 0, VIC_FORMAT, "expected 32 bytes");
+    diskann_refused(path, 0, VIC_FORMAT, "expected 32 bytes");
     scratch_clear();
     struct blob graph = diskann_graph_blob(&small);
     blob_write(scratch_path("alone"), graph.bytes, graph.size);
-    refused(scratch_path("alone"), 0, VIC_NOT_FOUND, "alone.data");
+    diskann_refused(scratch_path("alone"), 0, VIC_NOT_FOUND, "alone.data");
     blob_free(&graph);
     scratch_clear();
 }
@@ -520,7 +492,7 @@ static void rows_that_are_not_finite_are_refused(void **state) {
     const uint32_t infinity = 0x7f800000u;
     memcpy(data.bytes + 8 + (17 * 6 + 2) * 4, &infinity, 4);
     blob_write(scratch_path("m.data"), data.bytes, data.size);
-    refused(path, 0, VIC_NOT_FINITE, "row 17");
+    diskann_refused(path, 0, VIC_NOT_FINITE, "row 17");
     blob_free(&data);
     scratch_clear();
 }
