@@ -43,10 +43,13 @@ uint32_t diskann_neighbour(const struct diskann_sample *sample, int64_t node, ui
     return (uint32_t)((node + 1 + slot) % sample->n);
 }
 
+/* In one piece: under a sanitizer each growth copies the whole. */
 static void list_add(struct blob *blob, const struct diskann_sample *sample, int64_t node) {
-    uint32_t count = diskann_count(sample, node);
-    blob_add_u32(blob, count);
-    for (uint32_t slot = 0; slot < count; slot++) blob_add_u32(blob, diskann_neighbour(sample, node, slot));
+    uint32_t count = diskann_count(sample, node), *words = take(((size_t)count + 1) * sizeof *words);
+    words[0] = count;
+    for (uint32_t slot = 0; slot < count; slot++) words[1 + slot] = diskann_neighbour(sample, node, slot);
+    blob_add(blob, words, ((size_t)count + 1) * sizeof *words);
+    free(words);
 }
 
 struct blob diskann_graph_blob(const struct diskann_sample *sample) {
