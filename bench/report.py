@@ -138,7 +138,8 @@ def beside_graph(records):
     return table(["", "recall@10", "one query", "queries a second, one by one", "all in one call"], rows)
 
 
-RECALLS = {"graph at a recall": "queries a second", "graph, one query, one thread at a recall": "one query, one thread, a second"}
+RECALLS = {"graph at a recall": "queries a second", "graph, one query, one thread at a recall": "one query, one thread, a second",
+           "graph, far queries at a recall": "far queries, a second"}
 
 
 def graphs(records):
