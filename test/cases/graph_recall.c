@@ -15,20 +15,6 @@
 
 enum { QUERIES = 200 };
 
-static struct vic_device *device;
-
-static int setup(void **state) {
-    (void)state;
-    device = device_of(0);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    vic_device_free(device);
-    return 0;
-}
-
 /* n generated rows and the queries that follow them in the endless set. */
 static struct data generated(const struct vic_generate_options *options, int64_t n, int64_t dim, enum vic_dtype dtype,
                              enum vic_metric metric, int64_t nq, void **queries) {
@@ -45,7 +31,7 @@ static void gate(const struct vic_generate_options *options, int64_t n, int64_t 
                  enum vic_metric metric, int32_t beam, double least) {
     void *queries = NULL;
     struct data data = generated(options, n, dim, dtype, metric, QUERIES, &queries);
-    struct vic_index *index = graph_of(device, &data, 32, 64);
+    struct vic_index *index = graph_of(test_device, &data, 32, 64);
     double recall = graph_recall(index, &data, queries, QUERIES, 10, beam);
     if (recall < least)
         fail_msg("%s, %lld x %lld %s, %s: recall %.4f at beam %d, expected %.3f", options->kind, (long long)n, (long long)dim,
@@ -107,7 +93,7 @@ static void outliers_are_found_and_hide_nothing(void **state) {
     float *rows = data.rows, *far = take(N / EACH * DIM * sizeof *far);
     for (int64_t i = 0; i < N; i += EACH)
         for (int64_t j = 0; j < DIM; j++) far[i / EACH * DIM + j] = rows[i * DIM + j] *= 1000;
-    struct vic_index *index = graph_of(device, &data, 32, 64);
+    struct vic_index *index = graph_of(test_device, &data, 32, 64);
     assert_true(graph_recall(index, &data, queries, QUERIES, 10, 64) >= 0.99);
     assert_true(graph_recall(index, &data, far, N / EACH, 1, 100) == 1);
     vic_index_free(index);
@@ -119,13 +105,13 @@ static void GRB_11_half_the_rows_are_copies_of_ten_points(void **state) {
     enum { N = 20000, DIM = 64, POINTS = 10, K = 10 };
     float *rows = copies_random(11, N, DIM, N), *queries = copies_random(12, QUERIES, DIM, QUERIES);
     struct data data = {rows, N / 2, DIM, VIC_F32, VIC_L2, NULL};
-    struct vic_index *distinct = graph_of(device, &data, 32, 64);
+    struct vic_index *distinct = graph_of(test_device, &data, 32, 64);
     double expected = graph_recall(distinct, &data, queries, QUERIES, K, 100);
     vic_index_free(distinct);
     for (int64_t i = 1; i < N; i += 2) /* between the others */
         memcpy(rows + i * DIM, rows + i / 2 % POINTS * 2 * DIM, DIM * sizeof *rows);
     data.n = N;
-    struct vic_index *copied = graph_of(device, &data, 32, 64);
+    struct vic_index *copied = graph_of(test_device, &data, 32, 64);
     double found = graph_recall(copied, &data, queries, QUERIES, K, 100);
     if (found < expected - 0.01) fail_msg("recall %.4f among copies, %.4f without", found, expected);
     int64_t ids[POINTS * K];
@@ -161,7 +147,7 @@ static void GRB_14_one_row_more_changes_nothing(void **state) {
     double recall[2];
     for (int more = 0; more < 2; more++) {
         struct data data = {rows, N + more, DIM, VIC_F32, VIC_L2, NULL};
-        struct vic_index *index = graph_of(device, &data, 64, 100);
+        struct vic_index *index = graph_of(test_device, &data, 64, 100);
         recall[more] = graph_recall(index, &data, rows + (N + 1) * DIM, ASKED, 10, 64);
         vic_index_free(index);
     }
@@ -181,7 +167,7 @@ static void FIL_05_few_rows_pass_and_a_hundred_are_found(void **state) {
     struct random random = {5};
     float *rows = copies_random(5, N, DIM, N), *queries = copies_random(6, ASKED, DIM, ASKED);
     struct data data = {rows, N, DIM, VIC_F32, VIC_L2, NULL};
-    struct vic_index *index = graph_of(device, &data, 16, 24);
+    struct vic_index *index = graph_of(test_device, &data, 16, 24);
     int64_t *allowed = take(N * sizeof *allowed), ids[ASKED * K];
     float scores[ASKED * K];
     for (int64_t one_in = 50; one_in <= 100; one_in += 50) { /* 2 % and 1 % */
@@ -221,5 +207,5 @@ int main(void) {
         cmocka_unit_test(FIL_05_few_rows_pass_and_a_hundred_are_found),
         cmocka_unit_test(GRB_14_one_row_more_changes_nothing),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

@@ -17,20 +17,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
-
-static int setup(void **state) {
-    (void)state;
-    device = device_of(0);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    vic_device_free(device);
-    return 0;
-}
-
 /* Zeroes that take no memory until they are written; NULL where the system does not give so much. */
 static void *reserve(uint64_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -81,7 +67,7 @@ static bool vast_make(struct vast *vast, int64_t n, int64_t degree) {
                                             .codes = vast->codes,
                                             .stride_bytes = STRIDE,
                                             .terms = vast->terms,
-                                            .sums = device->host_ops->sums(device->host_backend, PLANE_8)}};
+                                            .sums = test_device->host_ops->sums(test_device->host_backend, PLANE_8)}};
     return true;
 }
 
@@ -130,7 +116,7 @@ static void SIZ_05_the_plan_of_the_largest_graph_does_not_wrap(void **state) {
             const struct vic_build_options options = {
                 .size = sizeof options, .dtype = dtype, .metric = VIC_L2, .graph = &graph};
             struct vic_plan plan = {.size = sizeof plan};
-            must(vic_index_plan(device, n, 65536, &options, &plan));
+            must(vic_index_plan(test_device, n, 65536, &options, &plan));
             double rows = product((double)n, 65536.0 * (double)vic_dtype_bytes(dtype));
             double extra = product((double)n, 65536.0 + degrees[d] * 4.0);
             assert_true((double)plan.row_bytes == rows);
@@ -141,9 +127,9 @@ static void SIZ_05_the_plan_of_the_largest_graph_does_not_wrap(void **state) {
     const struct vic_build_options options = {.size = sizeof options, .graph = &graph};
     struct vic_plan plan = {.size = sizeof plan};
     /* A batch's edges are counted in 32 bits and take 16 bytes each. */
-    must(vic_index_plan(device, n, 8, &options, &plan));
+    must(vic_index_plan(test_device, n, 8, &options, &plan));
     assert_true((double)plan.workspace_bytes < product((double)n, 1.4 * 512 * 4) + 16 * 4294967296.0);
-    assert_int_equal(vic_index_plan(device, n + 1, 8, &options, &plan), VIC_UNSUPPORTED);
+    assert_int_equal(vic_index_plan(test_device, n + 1, 8, &options, &plan), VIC_UNSUPPORTED);
     assert_non_null(strstr(vic_last_error(), "2147483648"));
     assert_non_null(strstr(vic_last_error(), "2147483649"));
 }
@@ -163,7 +149,7 @@ static void last_rows_find_themselves(int64_t n, int32_t degree, int32_t beam, i
         memcpy(rows + i * DIM, &word, DIM);
     }
     struct data data = {rows, n, DIM, VIC_U8, VIC_L2, NULL};
-    struct vic_index *index = graph_of(device, &data, degree, beam); /* and a check that every row is reached */
+    struct vic_index *index = graph_of(test_device, &data, degree, beam); /* and a check that every row is reached */
     int64_t *ids = take(ASKED * sizeof *ids), found = 0;
     float *scores = take(ASKED * sizeof *scores);
     graph_ask(index, &data, rows + (n - ASKED) * DIM, ASKED, 1, 100, 1, ids, scores);
@@ -191,5 +177,5 @@ int main(void) {
         cmocka_unit_test(GRB_18_two_million_rows_of_512_slots_find_themselves),
         cmocka_unit_test(GRB_18_seventeen_million_rows_find_themselves),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }
