@@ -116,7 +116,10 @@ enum vic_status diskann_beside_read(const char *path, enum diskann_set set, stru
     source_close(&source);
     TRY(diskann_beside_look(path, NULL, "_max_base_norm.bin", &source, &there));
     if (there) TRY(norm_read(&source, beside));
-    if (there && beside->metric == 0) beside->metric = VIC_DOT;
+    if (there && beside->metric && beside->metric != VIC_DOT)
+        TRY(status_fail(VIC_FORMAT, "%s: expected no norm, since _metadata.bin beside it says %s, found %g", source.name,
+                        vic_metric_name(beside->metric), (double)beside->max_base_norm));
+    if (there) beside->metric = VIC_DOT;
     source_close(&source);
     TRY(diskann_beside_look(path, cut, "_pq_compressed.bin", &source, &there));
     if (there) TRY(diskann_bin_open(&source, 1, &beside->codes_rows, &chunks));

@@ -9,6 +9,7 @@
 #include "base/fpenv.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -319,31 +320,39 @@ struct disk_state {
     float scale; /* 0: rows are as they were; else they were divided by it */
 };
 
+/* Of what is read as rows, before a coordinate is dropped. */
+static int64_t vector_dim(const struct diskann_disk *disk) { return disk->reorder_sector ? disk->reorder_dim : disk->dim; }
+
 static enum fit disk_probe(const struct reader_format *format, const struct source *source, struct layout *layout) {
     struct diskann_disk disk;
     (void)format;
     if (diskann_disk_header(source, &disk) != VIC_OK) return FIT_NONE;
     layout->rows = disk.nodes - disk.frozen;
-    layout->dim = disk.reorder_sector ? disk.reorder_dim : disk.dim;
+    layout->dim = vector_dim(&disk);
     return FIT_MAGIC;
 }
 
 /* Every file of the set is held against the index. */
 static enum vic_status beside_check(const struct source *source, const struct diskann_disk *disk,
                                     const struct diskann_beside *beside) {
-    int64_t dim = disk->dim - (beside->max_base_norm > 0), rows = disk->nodes - disk->frozen;
+    int64_t dim = vector_dim(disk) - (beside->max_base_norm > 0), rows = disk->nodes - disk->frozen;
     if (beside->max_base_norm > 0 && (disk->element != ELEMENT_F32 || dim < 1))
         return status_fail(
             VIC_FORMAT,
             "%s: expected float32 vectors of dim 2 and more, since _max_base_norm.bin lies beside it, found %s of "
             "dim %" PRId64,
-            source->name, element_name(disk->element), disk->dim);
+            source->name, element_name(disk->element), vector_dim(disk));
     if (beside->codes && !disk->reorder_sector)
         return status_fail(VIC_UNSUPPORTED,
                            "%s: expected vectors in its nodes, found codes of %" PRId64
                            " bytes, since _pq_pivots.bin lies beside it, and no full vectors behind them",
                            source->name, disk->dim);
-    if (beside->described_dim >= 0 && !beside->codes && beside->described_dim != dim)
+    if (beside->max_base_norm == 0 && beside->metric == VIC_DOT && beside->described_dim == dim - 1)
+        return status_fail(VIC_NOT_FOUND,
+                           "%s: expected _max_base_norm.bin beside it, since _metadata.bin says inner product of dim %" PRId64
+                           " and its vectors have dim %" PRId64 ", found none",
+                           source->name, beside->described_dim, dim);
+    if (beside->described_dim >= 0 && beside->described_dim != dim)
         return status_fail(VIC_FORMAT, "%s: expected dim %" PRId64 ", as _metadata.bin beside it says, found %" PRId64,
                            source->name, beside->described_dim, dim);
     if (beside->codes_rows >= 0 && beside->codes_rows != disk->nodes)
@@ -377,10 +386,10 @@ static enum vic_status disk_open(struct vic_reader *reader) {
     if (!disk->element)
         return status_fail(VIC_TYPE, "%s: expected the reader's dtype, which a disk index does not say: i8 or u8 by its nodes",
                            source->name);
-    state->scale = disk->reorder_sector ? 0 : beside.max_base_norm;
+    state->scale = beside.max_base_norm;
     layout->element = disk->element;
     layout->rows = disk->nodes - disk->frozen;
-    layout->dim = disk->reorder_sector ? disk->reorder_dim : disk->dim - (state->scale > 0);
+    layout->dim = vector_dim(disk) - (state->scale > 0);
     layout->metric = beside.metric;
 done:
     return status;
@@ -392,10 +401,30 @@ static uint64_t vector_offset(const struct diskann_disk *disk, int64_t row) {
     return (disk->reorder_sector + i / disk->reorder_per_sector) * disk->sector_bytes + i % disk->reorder_per_sector * each;
 }
 
+/* Back to what it was before it was divided and got a coordinate, which made it of unit length: any other was not. */
+static enum vic_status row_unscale(const struct vic_reader *reader, int64_t node, char *row, const unsigned char *last) {
+    const struct disk_state *state = reader->state;
+    float value;
+    memcpy(&value, last, sizeof value);
+    double sum = (double)value * (double)value;
+    for (int64_t j = 0; j < reader->layout.dim; j++) {
+        memcpy(&value, row + j * 4, sizeof value);
+        sum += (double)value * (double)value;
+        value *= state->scale;
+        memcpy(row + j * 4, &value, sizeof value);
+    }
+    if (fabs(sum - 1) <= 1e-2) return VIC_OK;
+    return status_fail(
+        VIC_FORMAT,
+        "%s: expected vectors of length 1, since _max_base_norm.bin lies beside it, found length %g at node %" PRId64,
+        reader->source.name, sqrt(sum), node);
+}
+
 static enum vic_status disk_read(struct vic_reader *reader, int64_t first, int64_t count, char *out, int64_t stride_bytes) {
     const struct disk_state *state = reader->state;
     uint64_t row_bytes = (uint64_t)reader->layout.dim * element_bytes(reader->layout.element);
-    struct window window = {.source = &reader->source, .end = vector_offset(&state->disk, first + count - 1) + row_bytes};
+    uint64_t end = vector_offset(&state->disk, first + count - 1) + row_bytes + (state->scale > 0 ? sizeof(float) : 0);
+    struct window window = {.source = &reader->source, .end = end};
     const unsigned char *bytes = NULL;
     enum vic_status status = VIC_OK;
     fpenv caller = fpenv_enter();
@@ -408,12 +437,9 @@ static enum vic_status disk_read(struct vic_reader *reader, int64_t first, int64
             TRY(window_get(&window, offset, row_bytes, &bytes));
             memcpy(row, bytes, (size_t)row_bytes);
         }
-        for (int64_t j = 0; state->scale > 0 && j < reader->layout.dim; j++) {
-            float value;
-            memcpy(&value, row + j * 4, sizeof value);
-            value *= state->scale;
-            memcpy(row + j * 4, &value, sizeof value);
-        }
+        if (state->scale == 0) continue;
+        TRY(window_get(&window, offset + row_bytes, sizeof(float), &bytes));
+        TRY(row_unscale(reader, first + i, row, bytes));
     }
 done:
     fpenv_leave(caller);

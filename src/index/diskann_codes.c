@@ -2,8 +2,10 @@
  * every node, and, from optimised product quantisation, `_pq_pivots.bin_rotation_matrix.bin` a rotation. DiskANN subtracts the
  * centroid, then multiplies row vector times matrix, as quant/pq.h does: nothing is computed anew but the error.
  *
- * The surprising rule: codes are only taken where they are of the rows as the index has them. For inner products DiskANN codes
- * other rows, of one dimension more; for cosine it codes what its nodes hold, which must then be of unit length. */
+ * For inner products DiskANN codes rows divided by the largest norm, with one coordinate more; quant/pq.h has that form too.
+ *
+ * The surprising rule: codes are only taken where they are of the rows as the index has them. Those for inner products say
+ * nothing of other metrics; for cosine DiskANN codes what its nodes hold, which must then be of unit length. */
 #include "index/diskann.h"
 
 #include <inttypes.h>
@@ -36,20 +38,21 @@ static void reading_close(struct reading *reading) {
 static bool unit_length(double norm) { return fabs(norm - 1) <= 1e-2; }
 
 static bool rows_are_coded(const struct rows *rows, const struct diskann_beside *beside) {
-    if (beside->codes_rows < 0 || beside->pivots_dim < 0 || beside->max_base_norm > 0) return false;
+    if (beside->codes_rows < 0 || beside->pivots_dim < 0) return false;
+    if (beside->max_base_norm > 0 && rows->metric != VIC_DOT) return false;
     for (int64_t i = 0; rows->metric == VIC_COSINE && i < rows->n; i++) /* 0: a row without a direction, all zeros */
         if (rows->norms[i] != 0 && !unit_length((double)rows->norms[i])) return false;
     return true;
 }
 
 /* Files against each other; how many nodes there are and, but for vectors behind the nodes, the dimension are right already. */
-static enum vic_status reading_check(struct reading *reading, const struct rows *rows) {
-    int64_t nodes = 0, chunks = 0, height = 0, width = 0, dim = reading->layout.dim;
+static enum vic_status reading_check(struct reading *reading, const struct rows *rows, float max_norm) {
+    int64_t nodes = 0, chunks = 0, height = 0, width = 0, dim = reading->layout.dim, wanted = pq_row_dim(rows, max_norm);
     enum vic_status status = VIC_OK;
     TRY(diskann_bin_open(&reading->codes, 1, &nodes, &chunks));
-    if (dim != rows->dim)
-        return status_fail(VIC_FORMAT, "%s: expected pivots of dim %" PRId64 ", as the rows have, found dim %" PRId64,
-                           reading->pivots.name, rows->dim, dim);
+    if (dim != wanted)
+        return status_fail(VIC_FORMAT, "%s: expected pivots of dim %" PRId64 ", as the rows have%s, found dim %" PRId64,
+                           reading->pivots.name, wanted, max_norm > 0 ? " with one coordinate more" : "", dim);
     if (chunks != reading->layout.chunks)
         return status_fail(VIC_FORMAT,
                            "%s: expected codes of %" PRId64 " chunks, as _pq_pivots.bin beside it has, found %" PRId64,
@@ -127,8 +130,9 @@ enum vic_status diskann_product_take(struct vic_device *device, const char *path
     if (reading.layout.chunks > GRAPH_PQ_CHUNKS_MAX) goto done;
     TRY(diskann_beside_open(path, DISKANN_DISK_END, "_pq_compressed.bin", &reading.codes));
     TRY(diskann_beside_look(path, DISKANN_DISK_END, DISKANN_ROTATION_END, &reading.rotation, &reading.rotates));
-    TRY(reading_check(&reading, rows));
+    TRY(reading_check(&reading, rows, beside->max_base_norm));
     TRY(parts_read(&reading, &parts));
+    parts.max_norm = beside->max_base_norm;
     TRY(codes_take(device, &reading, &parts, rows, hook, graph));
 done:
     reading_close(&reading);

@@ -20,9 +20,9 @@ enum { NODES, DESCRIPTION, PIVOTS, CODES, ROTATION, NORM, PARTS };
 struct disk_job {
     const struct vic_index *index;
     struct diskann_lists lists;
-    struct rows rows; /* as they are written: of dim and metric l2 or cosine */
-    void *own_rows;   /* for inner products, n * dim float32 */
-    float max_norm;   /* 0: not for inner products */
+    const struct rows *rows;
+    int64_t dim;    /* of rows as they are written */
+    float max_norm; /* what they are divided by; 0: not for inner products */
     struct diskann_disk layout;
     const struct pq_parts *pq; /* the index's, or of `trained` */
     const void *codes;
@@ -31,56 +31,49 @@ struct disk_job {
     struct diskann_part parts[PARTS];
 };
 
-static uint64_t own_bytes(const struct disk_job *job) { return rows_bytes(&job->rows); }
-static uint64_t codes_bytes(const struct disk_job *job) { return (uint64_t)job->rows.n * (uint64_t)job->pq->chunks; }
+static uint64_t codes_bytes(const struct disk_job *job) { return (uint64_t)job->rows->n * (uint64_t)job->pq->chunks; }
 
 /* ---- rows */
 
-static double square_sum(const struct rows *rows, int64_t row, float *values) {
-    double sum = 0;
-    diskann_row(rows, row, values);
-    for (int64_t j = 0; j < rows->dim; j++) sum += (double)values[j] * (double)values[j];
-    return sum;
-}
-
-/* Rows for inner products, changed into rows for l2. */
-static enum vic_status rows_widen(struct disk_job *job, struct mem *mem) {
-    const struct rows from = job->rows;
+/* For inner products, of the rows as they are; rows of zeroes are divided by 1. */
+static enum vic_status max_norm_find(struct disk_job *job) {
+    const struct rows *rows = job->rows;
     double largest = 0;
     float values[DIM_MAX];
-    enum vic_status status = VIC_OK;
-    if (from.dim == DIM_MAX)
-        return status_fail(VIC_UNSUPPORTED, "expected a dim below %lld for inner products on a disk, which add one, found it",
-                           (long long)DIM_MAX);
-    job->rows = (struct rows){.n = from.n, .dim = from.dim + 1, .dtype = VIC_F32, .metric = VIC_L2};
-    TRY(mem_alloc(mem, own_bytes(job), "rows of one dimension more", &job->own_rows));
-    job->rows.data = job->own_rows;
-    for (int64_t i = 0; i < from.n; i++) {
-        double sum = square_sum(&from, i, values);
+    for (int64_t i = 0; i < rows->n; i++) {
+        double sum = 0;
+        pq_row_load(rows, 0, i, values);
+        for (int64_t j = 0; j < rows->dim; j++) sum += (double)values[j] * (double)values[j];
         if (sum > largest) largest = sum;
     }
-    job->max_norm = (float)sqrt(largest);
-    if (!float_finite(job->max_norm))
-        return status_fail(VIC_UNSUPPORTED, "expected norms that float32 can hold for inner products on a disk, found %g",
-                           sqrt(largest));
-    if (!(job->max_norm > 0)) job->max_norm = 1;
-    for (int64_t i = 0; i < from.n; i++) {
-        float *row = (float *)job->own_rows + i * job->rows.dim;
-        double sum = square_sum(&from, i, row) / ((double)job->max_norm * (double)job->max_norm);
-        for (int64_t j = 0; j < from.dim; j++) row[j] /= job->max_norm;
-        row[from.dim] = sum < 1 ? (float)sqrt(1 - sum) : 0;
-    }
-done:
-    return status;
+    job->max_norm = largest > 0 ? (float)sqrt(largest) : 1;
+    if (float_finite(job->max_norm) && job->max_norm > 0) return VIC_OK;
+    return status_fail(VIC_UNSUPPORTED, "expected norms that float32 can hold for inner products on a disk, found %g",
+                       sqrt(largest));
 }
 
 static enum vic_status rows_choose(struct disk_job *job) {
-    job->rows = job->index->corpus.rows;
-    if (job->rows.metric == VIC_L2) return VIC_OK;
-    if (dtype_is_integer(job->rows.dtype))
+    const struct graph_product *product = job->index->graph.product;
+    job->rows = &job->index->corpus.rows;
+    job->dim = job->rows->dim;
+    if (job->rows->metric == VIC_L2) return VIC_OK;
+    if (dtype_is_integer(job->rows->dtype))
         return status_fail(VIC_UNSUPPORTED, "expected l2 for integers in DiskANN's disk form, found %s of %s",
-                           vic_metric_name(job->rows.metric), vic_dtype_name(job->rows.dtype));
-    return job->rows.metric == VIC_DOT ? rows_widen(job, &job->index->device->host) : VIC_OK;
+                           vic_metric_name(job->rows->metric), vic_dtype_name(job->rows->dtype));
+    if (job->rows->metric != VIC_DOT) return VIC_OK;
+    if (job->dim == DIM_MAX)
+        return status_fail(VIC_UNSUPPORTED, "expected a dim below %lld for inner products on a disk, which add one, found it",
+                           (long long)DIM_MAX);
+    job->dim++;
+    if (product) job->max_norm = product->pq.parts.max_norm; /* as its codes have it, if they are such */
+    return job->max_norm > 0 ? VIC_OK : max_norm_find(job);
+}
+
+static void row_write(const struct disk_job *job, int64_t row, float *out) {
+    if (job->max_norm > 0)
+        pq_row_load(job->rows, job->max_norm, row, out);
+    else
+        diskann_row(job->rows, row, out);
 }
 
 /* ---- codes */
@@ -90,22 +83,22 @@ static int64_t chunks_for(int64_t dim) {
     return chunks < CHUNKS_MOST ? chunks : CHUNKS_MOST;
 }
 
-/* Those of the index, unless the rows were widened or DiskANN takes fewer chunks. */
+/* Those of the index, if they are of what is written and not of more chunks than DiskANN takes. */
 static bool codes_keep(struct disk_job *job) {
     const struct graph_product *product = job->index->graph.product;
-    if (!product || job->own_rows || product->pq.parts.chunks > CHUNKS_MOST) return false;
+    if (!product || product->pq.parts.dim != job->dim || product->pq.parts.chunks > CHUNKS_MOST) return false;
     job->pq = &product->pq.parts, job->codes = product->codes;
     return true;
 }
 
 static enum vic_status codes_make(struct disk_job *job, const struct vic_progress *progress) {
     struct vic_device *device = job->index->device;
-    const struct pq_training training = {.chunks = chunks_for(job->rows.dim)};
+    const struct pq_training training = {.chunks = chunks_for(job->dim), .max_norm = job->max_norm};
     enum vic_status status = VIC_OK;
-    TRY(pq_train(device, &job->rows, &training, progress, &job->trained));
+    TRY(pq_train(device, job->rows, &training, progress, &job->trained));
     job->pq = &job->trained.parts;
     TRY(mem_alloc(&device->host, codes_bytes(job), "codes of rows", &job->own_codes));
-    TRY(pq_encode(device, &job->trained, &job->rows, progress, job->own_codes, NULL));
+    TRY(pq_encode(device, &job->trained, job->rows, progress, job->own_codes, NULL));
     job->codes = job->own_codes;
 done:
     return status;
@@ -148,7 +141,7 @@ done:
 /* ---- nodes */
 
 static uint64_t row_bytes_of(const struct disk_job *job) {
-    return (uint64_t)job->rows.dim * vic_dtype_bytes(diskann_type(&job->rows));
+    return (uint64_t)job->dim * vic_dtype_bytes(diskann_type(job->rows));
 }
 
 static void layout_set(struct disk_job *job) {
@@ -156,8 +149,8 @@ static void layout_set(struct disk_job *job) {
     int64_t room = job->lists.most > graph->degree ? job->lists.most : graph->degree;
     uint64_t bytes = ((uint64_t)room + 1) * sizeof(uint32_t) + row_bytes_of(job);
     job->layout = (struct diskann_disk){.generation = DISKANN_CPP,
-                                        .nodes = job->rows.n,
-                                        .dim = job->rows.dim,
+                                        .nodes = job->rows->n,
+                                        .dim = job->dim,
                                         .medoid = job->lists.start,
                                         .sector_bytes = DISKANN_SECTOR_BYTES,
                                         .node_bytes = bytes,
@@ -165,7 +158,7 @@ static void layout_set(struct disk_job *job) {
 }
 
 static uint64_t nodes_file_bytes(const struct disk_job *job) {
-    return round_up(diskann_node_offset(&job->layout, job->rows.n - 1) + job->layout.node_bytes, DISKANN_SECTOR_BYTES);
+    return round_up(diskann_node_offset(&job->layout, job->rows->n - 1) + job->layout.node_bytes, DISKANN_SECTOR_BYTES);
 }
 
 static enum vic_status node_write(const struct disk_job *job, int64_t node, float *row, struct sink *sink) {
@@ -173,7 +166,7 @@ static enum vic_status node_write(const struct disk_job *job, int64_t node, floa
     const uint32_t *list = diskann_list(&job->lists, node, &count);
     const uint32_t word = (uint32_t)count;
     enum vic_status status = VIC_OK;
-    diskann_row(&job->rows, node, row);
+    row_write(job, node, row);
     TRY(sink_write(sink, row, row_bytes_of(job)));
     TRY(sink_write(sink, &word, sizeof word));
     TRY(sink_write(sink, list, (uint64_t)count * sizeof *list));
@@ -233,7 +226,7 @@ static enum vic_status parts_write(struct disk_job *job, const char *path, const
     if (job->max_norm > 0) TRY(bin_write(parts[NORM].sink, 1, 1, &job->max_norm, sizeof job->max_norm));
     if (job->pq->rotation) TRY(bin_write(parts[ROTATION].sink, dim, dim, job->pq->rotation, rotation_bytes));
     TRY(pivots_write(job->pq, parts[PIVOTS].sink));
-    TRY(bin_write(parts[CODES].sink, (uint32_t)job->rows.n, (uint32_t)job->pq->chunks, job->codes, codes_bytes(job)));
+    TRY(bin_write(parts[CODES].sink, (uint32_t)job->rows->n, (uint32_t)job->pq->chunks, job->codes, codes_bytes(job)));
     TRY(diskann_description_write(&job->index->corpus.rows, &parts[DESCRIPTION]));
     TRY(nodes_write(job, progress, parts[NODES].sink));
     for (int i = PARTS - 1; i >= 0; i--) /* what names the others' numbers last */
@@ -247,7 +240,6 @@ static void job_close(struct disk_job *job) {
     for (int i = 0; i < PARTS; i++) sink_free(job->parts[i].sink);
     if (job->own_codes) mem_free(mem, job->own_codes, codes_bytes(job));
     pq_free(&job->trained);
-    if (job->own_rows) mem_free(mem, job->own_rows, own_bytes(job));
 }
 
 enum vic_status diskann_disk_save(const struct vic_index *index, const char *path, const struct vic_progress *progress) {

@@ -310,10 +310,10 @@ static enum vic_status graph_map(const struct file_map *map, const struct meta *
 
 /* And its product codes, if it has any. On failure the caller frees what it has got so far. */
 static enum vic_status graph_open(struct vic_device *device, const struct file_map *map, const struct meta *meta,
-                                  struct graph *graph) {
+                                  const struct rows *rows, struct graph *graph) {
     struct product_parts parts = {0};
     enum vic_status status = graph_map(map, meta, graph);
-    if (status == VIC_OK) status = product_map(map, meta->n, meta->dim, &parts);
+    if (status == VIC_OK) status = product_map(map, rows, &parts);
     if (status != VIC_OK || !parts.codes) return status;
     return graph_product_take(device, &parts, map->path, graph);
 }
@@ -456,7 +456,7 @@ enum vic_status index_open(struct vic_device *device, const char *path, const st
     TRY(meta_agrees(&map, &meta, options));
     TRY(corpus_map(&map, &meta, &device->host, &corpus));
     TRY(graph_wanted(options->graph, meta.n, meta.dim, &gain, &gains));
-    if (meta.kind == &graph_kind && !gains) TRY(graph_open(device, &map, &meta, &graph));
+    if (meta.kind == &graph_kind && !gains) TRY(graph_open(device, &map, &meta, &corpus.rows, &graph));
     if (options->check) TRY(contents_check(device, &corpus, map.path, &options->progress));
     if (options->check && graph.neighbours) TRY(graph_check(&graph, &device->host, map.path, NULL));
     if (options->check) TRY(graph_product_check(device, &corpus.rows, &graph, map.path, &options->progress));
@@ -512,7 +512,7 @@ enum vic_status index_file_info(const char *path, struct vic_file_info *info) {
     TRY(corpus_map(&map, &meta, &mem_default, &corpus));
     if (meta.kind == &graph_kind) {
         TRY(graph_map(&map, &meta, &(struct graph){0}));
-        TRY(product_map(&map, meta.n, meta.dim, &(struct product_parts){0}));
+        TRY(product_map(&map, &corpus.rows, &(struct product_parts){0}));
     }
     info_fill(info, &map, &meta);
 done:

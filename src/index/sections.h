@@ -10,7 +10,7 @@ enum vic_status section_sized(const struct file_map *map, const char *name, uint
 
 /* ---- sections_pq.c: product codes. Nothing where there are none (parts->codes NULL). */
 enum vic_status product_write(struct file_writer *writer, const struct graph *graph);
-/* Of n rows of rows_dim dimensions; what it points to lies in the map. */
-enum vic_status product_map(const struct file_map *map, int64_t n, int64_t rows_dim, struct product_parts *parts);
+/* Of these rows, whose data it does not look at; what it points to lies in the map. */
+enum vic_status product_map(const struct file_map *map, const struct rows *rows, struct product_parts *parts);
 
 #endif

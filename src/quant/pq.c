@@ -131,7 +131,8 @@ enum vic_status pq_open(struct vic_device *device, const struct pq_parts *parts,
                                   .offsets = (const uint32_t *)(base + at[OFFSETS]),
                                   .pivots = (const float *)(base + at[PIVOTS]),
                                   .centroid = (const float *)(base + at[CENTROID]),
-                                  .rotation = parts->rotation ? (const float *)(base + at[ROTATION]) : NULL};
+                                  .rotation = parts->rotation ? (const float *)(base + at[ROTATION]) : NULL,
+                                  .max_norm = parts->max_norm};
     for (int64_t j = 0; j < parts->chunks; j++) coder_make(pq, j, (float *)(base + at[COLUMNS]), (float *)(base + at[HALVES]));
     return VIC_OK;
 }
@@ -151,9 +152,23 @@ static float largest_of(const float *values, int64_t dim) {
     return largest;
 }
 
-void pq_row_load(const struct rows *rows, int64_t row, float *values) {
+static double square_sum(const float *values, int64_t dim) {
+    double sum = 0;
+    for (int64_t i = 0; i < dim; i++) sum += (double)values[i] * (double)values[i];
+    return sum;
+}
+
+/* Of a row as long as the largest norm or, by rounding, longer, the coordinate is 0. */
+static void row_widen(float *values, int64_t dim, double max_norm) {
+    double share = square_sum(values, dim) / (max_norm * max_norm);
+    for (int64_t i = 0; i < dim; i++) values[i] = (float)((double)values[i] / max_norm);
+    values[dim] = share < 1 ? (float)sqrt(1 - share) : 0;
+}
+
+void pq_row_load(const struct rows *rows, float max_norm, int64_t row, float *values) {
     values_load(rows->dtype, (const char *)rows->data + row * rows->dim * (int64_t)vic_dtype_bytes(rows->dtype), rows->dim,
                 values);
+    if (max_norm > 0) row_widen(values, rows->dim, (double)max_norm);
     if (rows->metric != VIC_COSINE) return;
     double norm = (double)rows->norms[row];
     if (norm < 0) norm = ldexp(-norm, ilogbf(largest_of(values, rows->dim))); /* of a row that was scaled */
@@ -214,13 +229,22 @@ static void query_scale(float *values, int64_t dim) {
     for (int64_t i = 0; i < dim; i++) values[i] = (float)((double)values[i] * factor);
 }
 
+static void query_widen(float *values, int64_t dim) {
+    double norm = sqrt(square_sum(values, dim)), inverse = norm > 0 ? 1 / norm : 0;
+    for (int64_t i = 0; i < dim; i++) values[i] = (float)((double)values[i] * inverse);
+    values[dim] = 0;
+}
+
 void pq_table_fill(const struct pq *pq, enum vic_metric metric, enum vic_dtype dtype, const void *query, float *room,
                    struct pq_table *table) {
     const struct pq_parts *parts = &pq->parts;
     float *values = room, *vector = room + parts->chunks * PQ_CENTRES, *scratch = vector + parts->dim;
+    const bool widened = parts->max_norm > 0, squared = widened || metric == VIC_L2;
+    const int64_t query_dim = parts->dim - (widened ? 1 : 0);
     *table = (struct pq_table){.base = 0, .values = values};
-    values_load(dtype, query, parts->dim, vector);
-    if (metric == VIC_L2)
+    values_load(dtype, query, query_dim, vector);
+    if (widened) query_widen(vector, query_dim);
+    if (squared)
         pq_row_turn(parts, pq->kernels, vector, scratch);
     else {
         struct columns centroid = {parts->centroid, parts->dim, 1, 1};
@@ -231,7 +255,7 @@ void pq_table_fill(const struct pq *pq, enum vic_metric metric, enum vic_dtype d
     for (int64_t j = 0; j < parts->chunks; j++, values += PQ_CENTRES) {
         struct columns columns = pq->coders[j].columns;
         columns.count = parts->centres;
-        (metric == VIC_L2 ? pq->kernels->l2 : pq->kernels->dot)(&columns, vector + parts->offsets[j], values);
+        (squared ? pq->kernels->l2 : pq->kernels->dot)(&columns, vector + parts->offsets[j], values);
         for (int64_t c = parts->centres; c < PQ_CENTRES; c++) values[c] = INFINITY;
     }
 }

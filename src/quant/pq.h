@@ -10,6 +10,10 @@
  * distance of a code is the table's base plus the entries of its bytes, added in float32 in the order of the chunks; entries
  * have a fixed order of operations too (backend/columns.h). So walks over codes are the same everywhere, to the bit.
  *
+ * Inner products have a second form, DiskANN's (Bachrach et al., RecSys 2014), which parts with a `max_norm` say: a row is
+ * divided by the largest norm and gets one more coordinate, which makes it of unit length; a query of unit length gets 0 there.
+ * Squared distances then fall as inner products rise, and dim is one more than the rows'.
+ *
  * The surprising rule: a byte of a damaged file may name a centre that is not there. Tables have 256 entries a chunk
  * whatever the number of centres, the ones past it infinite. */
 #ifndef QUANT_PQ_H
@@ -27,6 +31,7 @@ struct pq_parts {
     const float *pivots;     /* centre c's elements at pivots + c * dim, those of chunk j from offsets[j] on */
     const float *centroid;   /* dim; subtracted before anything else */
     const float *rotation;   /* dim x dim, row-major: row vector times matrix; NULL: none */
+    float max_norm;          /* what rows for inner products are divided by; 0: rows are coded as they are */
 };
 
 struct pq {
@@ -57,6 +62,7 @@ struct pq_training {
     int64_t rounds;  /* of k-means; 0: 12 */
     uint64_t seed;
     const float *rotation; /* dim x dim, applied; NULL: none */
+    float max_norm;        /* as in pq_parts */
 };
 /* Centres from a sample of rows (pq_train.c says which). */
 enum vic_status pq_train(struct vic_device *device, const struct rows *rows, const struct pq_training *training,
@@ -75,7 +81,7 @@ enum vic_status pq_encode(struct vic_device *device, const struct pq *pq, const 
 enum vic_status pq_measure(struct vic_device *device, const struct pq *pq, const struct rows *rows,
                            const struct vic_progress *hook, const uint8_t *codes, struct pq_error *error);
 uint64_t pq_encode_bytes(int64_t n, int64_t dim, int threads);
-/* What a code stands for: dim elements. Rows of cosine come back at unit length. */
+/* What a code stands for: dim elements. Rows of cosine and of a max_norm come back at unit length. */
 void pq_decode(const struct pq *pq, const uint8_t *code, float *row);
 
 /* ---- searching */
@@ -85,8 +91,9 @@ struct pq_table {
 };
 /* Floats of room that a table and its making need. */
 int64_t pq_table_room(const struct pq *pq);
-/* Distances from a query (dim elements of dtype), smaller is nearer: squared, or negative inner products of a query whose
- * length does not matter. The table lies in `room`. */
+/* Distances from a query (as many elements of dtype as rows have), smaller is nearer: squared, or negative inner products of a
+ * query whose length does not matter. With a max_norm, whatever the metric, squared distances as said above. The table lies in
+ * `room`. */
 void pq_table_fill(const struct pq *pq, enum vic_metric metric, enum vic_dtype dtype, const void *query, float *room,
                    struct pq_table *table);
 /* distances[i] of the code of row rows[i], i < n; codes are `chunks` bytes a row. NaN is infinity. */
@@ -94,8 +101,10 @@ void pq_distances(const struct pq_table *table, const uint8_t *codes, int64_t ch
                   float *distances);
 
 /* ---- for the files beside this one: rows on their way to codes. */
-/* Row `row` as float32, for cosine at unit length. */
-void pq_row_load(const struct rows *rows, int64_t row, float *values);
+/* Row `row` as float32, for cosine at unit length; with a max_norm above 0 divided by it, and a coordinate more. */
+void pq_row_load(const struct rows *rows, float max_norm, int64_t row, float *values);
+/* The dim of what is coded. */
+static inline int64_t pq_row_dim(const struct rows *rows, float max_norm) { return rows->dim + (max_norm > 0 ? 1 : 0); }
 /* In place: without the centroid, rotated. scratch: dim floats. */
 void pq_row_turn(const struct pq_parts *parts, const struct column_kernels *kernels, float *values, float *scratch);
 

@@ -54,7 +54,7 @@ static void encode_part(void *argument, int worker, int64_t part) {
     float *values = job->buffers + worker * buffer_floats(dim), *scratch = values + NEAREST_BLOCK * dim;
     struct pq_error error = {0};
     for (int64_t i = 0; i < count; i++) {
-        pq_row_load(job->rows, first + i, values + i * dim);
+        pq_row_load(job->rows, parts->max_norm, first + i, values + i * dim);
         pq_row_turn(parts, job->pq->kernels, values + i * dim, scratch);
     }
     if (job->made) block_encode(job, values, first, count);

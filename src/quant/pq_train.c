@@ -45,12 +45,12 @@ static void load_part(void *argument, int worker, int64_t part) {
     int64_t end = (part + 1) * PART_ROWS < sample->n ? (part + 1) * PART_ROWS : sample->n;
     (void)worker;
     for (int64_t i = part * PART_ROWS; i < end; i++)
-        pq_row_load(sample->rows, sample_row(sample, i), sample->values + i * sample->rows->dim);
+        pq_row_load(sample->rows, sample->parts.max_norm, sample_row(sample, i), sample->values + i * sample->parts.dim);
 }
 
 static void centroid_part(void *argument, int worker, int64_t part) {
     const struct sample *sample = argument;
-    int64_t dim = sample->rows->dim, first = part * PART_DIMS, count = dim - first < PART_DIMS ? dim - first : PART_DIMS;
+    int64_t dim = sample->parts.dim, first = part * PART_DIMS, count = dim - first < PART_DIMS ? dim - first : PART_DIMS;
     double sums[PART_DIMS] = {0};
     (void)worker;
     for (int64_t i = 0; i < sample->n; i++)
@@ -60,7 +60,7 @@ static void centroid_part(void *argument, int worker, int64_t part) {
 
 static void turn_part(void *argument, int worker, int64_t part) {
     const struct sample *sample = argument;
-    int64_t dim = sample->rows->dim, end = (part + 1) * PART_ROWS < sample->n ? (part + 1) * PART_ROWS : sample->n;
+    int64_t dim = sample->parts.dim, end = (part + 1) * PART_ROWS < sample->n ? (part + 1) * PART_ROWS : sample->n;
     for (int64_t i = part * PART_ROWS; i < end; i++)
         pq_row_turn(&sample->parts, sample->kernels, sample->values + i * dim, sample->scratch + worker * dim);
 }
@@ -68,7 +68,7 @@ static void turn_part(void *argument, int worker, int64_t part) {
 static void sample_take(struct sample *sample, struct thread_pool *pool) {
     int64_t runs = (sample->n + PART_ROWS - 1) / PART_ROWS;
     (void)thread_pool_run(pool, runs, load_part, sample);
-    (void)thread_pool_run(pool, (sample->rows->dim + PART_DIMS - 1) / PART_DIMS, centroid_part, sample);
+    (void)thread_pool_run(pool, (sample->parts.dim + PART_DIMS - 1) / PART_DIMS, centroid_part, sample);
     (void)thread_pool_run(pool, runs, turn_part, sample);
 }
 
@@ -146,7 +146,7 @@ done:
 
 enum vic_status pq_train(struct vic_device *device, const struct rows *rows, const struct pq_training *training,
                          const struct vic_progress *hook, struct pq *pq) {
-    int64_t dim = rows->dim, count = centres_of(training);
+    int64_t dim = pq_row_dim(rows, training->max_norm), count = centres_of(training);
     int threads = thread_pool_size(device->host_ops->pool(device->host_backend));
     void *pieces[PIECES] = {NULL};
     uint64_t counts[PIECES];
@@ -168,7 +168,8 @@ enum vic_status pq_train(struct vic_device *device, const struct rows *rows, con
                                      .chunks = training->chunks,
                                      .offsets = pieces[OFFSETS],
                                      .centroid = pieces[CENTROID],
-                                     .rotation = training->rotation};
+                                     .rotation = training->rotation,
+                                     .max_norm = training->max_norm};
     pq_offsets(training->chunks, dim, pieces[OFFSETS]);
     struct chunks chunks = {.sample = &sample,
                             .rounds = training->rounds ? training->rounds : ROUNDS,

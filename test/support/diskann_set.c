@@ -169,6 +169,43 @@ const char *diskann_disk_write(const struct diskann_sample *sample, const char *
     return path;
 }
 
+void bin_write(const char *name, uint32_t rows, uint32_t columns, const void *values, size_t bytes) {
+    struct blob blob = {0};
+    blob_add_u32(&blob, rows), blob_add_u32(&blob, columns);
+    blob_add(&blob, values, bytes);
+    blob_write(scratch_path(name), blob.bytes, blob.size);
+    blob_free(&blob);
+}
+
+void diskann_pivots_write(const char *name, uint32_t dim, uint32_t chunks) {
+    size_t count = (size_t)256 * dim;
+    float *values = take(count * 4);
+    for (size_t i = 0; i < count; i++) values[i] = (float)(i % 7);
+    uint64_t at[4] = {40};
+    at[1] = at[0] + 8 + count * 4, at[2] = at[1] + 8 + dim * 4, at[3] = at[2] + 8 + (chunks + 1) * 4;
+    struct blob blob = {0};
+    blob_add_u32(&blob, 4), blob_add_u32(&blob, 1), blob_add(&blob, at, sizeof at);
+    blob_add_u32(&blob, 256), blob_add_u32(&blob, dim), blob_add(&blob, values, count * 4);
+    blob_add_u32(&blob, dim), blob_add_u32(&blob, 1), blob_add(&blob, values, dim * 4);
+    blob_add_u32(&blob, chunks + 1), blob_add_u32(&blob, 1);
+    for (uint32_t j = 0; j <= chunks; j++) blob_add_u32(&blob, j < chunks ? j : dim);
+    blob_write(scratch_path(name), blob.bytes, blob.size);
+    blob_free(&blob);
+    free(values);
+}
+
+void file_copy(const char *from, const char *name) {
+    struct blob blob = blob_read(from);
+    blob_write(scratch_path(name), blob.bytes, blob.size);
+    blob_free(&blob);
+}
+
+void check_same_files(const char *one, const char *other) {
+    struct blob blob = blob_read(one);
+    assert_true(blob_equals_file(&blob, other));
+    blob_free(&blob);
+}
+
 /* Files that are open, this folder's own among them. */
 static int files_open(void) {
     int count = 0;

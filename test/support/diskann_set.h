@@ -34,6 +34,14 @@ size_t diskann_node_at(const struct diskann_sample *sample, int64_t node);
 const char *diskann_memory_write(const struct diskann_sample *sample, const char *prefix);
 const char *diskann_disk_write(const struct diskann_sample *sample, const char *prefix);
 
+/* A bin in the scratch folder; and pivots of any shape, every chunk of one dimension but the last. */
+void bin_write(const char *name, uint32_t rows, uint32_t columns, const void *values, size_t bytes);
+void diskann_pivots_write(const char *name, uint32_t dim, uint32_t chunks);
+
+/* A file into the scratch folder, and two that must be the same. */
+void file_copy(const char *from, const char *name);
+void check_same_files(const char *one, const char *other);
+
 /* The path is not opened on the test's device, with this status and a sentence that holds these words; no memory is held and no
  * file open afterwards. dtype: as in the options. */
 void diskann_refused(const char *path, enum vic_dtype dtype, enum vic_status status, const char *words);

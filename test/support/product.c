@@ -38,7 +38,7 @@ void product_check(const struct product *product) {
     const struct pq_parts *parts = &product->pq.parts;
     float *row = take((size_t)parts->dim * sizeof *row), *scratch = take((size_t)parts->dim * sizeof *row);
     for (int64_t i = 0; i < product->data.n; i++) {
-        pq_row_load(&product->index->corpus.rows, i, row);
+        pq_row_load(&product->index->corpus.rows, 0, i, row);
         pq_row_turn(parts, product->pq.kernels, row, scratch);
         for (int64_t j = 0; j < parts->chunks; j++) {
             int64_t nearest = 0;

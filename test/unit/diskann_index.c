@@ -35,12 +35,6 @@ static void save(const struct vic_index *index, const char *path, const char *fo
     must(vic_index_save(index, path, &options));
 }
 
-static void check_same_files(const char *one, const char *other) {
-    struct blob blob = blob_read(one);
-    assert_true(blob_equals_file(&blob, other));
-    blob_free(&blob);
-}
-
 /* ---- what DiskANN wrote */
 
 /* It answers for 20 of its own rows, k = 5, with a beam of 64: the same beam here finds as much and more. */

@@ -44,7 +44,7 @@ static void small_make(struct small *small) {
     random_fill(&random, VALUES_UNIT, VIC_F32, 7, small->centroid);
     memset(small->rotation, 0, sizeof small->rotation);
     for (int i = 0; i < 7; i++) small->rotation[i * 7 + (i + 2) % 7] = i % 2 ? 1.0f : -1.0f;
-    small->parts = (struct pq_parts){7, 3, 5, small->offsets, small->pivots, small->centroid, small->rotation};
+    small->parts = (struct pq_parts){7, 3, 5, small->offsets, small->pivots, small->centroid, small->rotation, 0};
 }
 
 static void expect_refusal(const struct small *small, const char *says) {
@@ -227,7 +227,7 @@ static void the_error_is_that_of_the_decoded_rows(void **state) {
         float row[DIM], unit[DIM];
         double one = 0;
         pq_decode(&product.pq, product.codes + i * 4, row);
-        pq_row_load(&product.index->corpus.rows, i, unit);
+        pq_row_load(&product.index->corpus.rows, 0, i, unit);
         for (int d = 0; d < DIM; d++) one += ((double)row[d] - (double)unit[d]) * ((double)row[d] - (double)unit[d]);
         sum += one;
         if (one > largest) largest = one;
@@ -250,8 +250,8 @@ static void cosine_codes_do_not_depend_on_lengths(void **state) {
         struct vic_index *index = index_of(test_device, &data);
         for (int64_t i = 0; i < N; i++) {
             double square = 0;
-            pq_row_load(&product.index->corpus.rows, i, unit);
-            pq_row_load(&index->corpus.rows, i, other);
+            pq_row_load(&product.index->corpus.rows, 0, i, unit);
+            pq_row_load(&index->corpus.rows, 0, i, other);
             for (int d = 0; d < DIM; d++) {
                 square += (double)unit[d] * (double)unit[d];
                 assert_true(fabsf(unit[d] - other[d]) <= 1e-6f);
