@@ -11,9 +11,7 @@ would be by a program that asks one query after another; the plain read finds th
 repeated to a million with small fresh noise, which no cache holds. --hnsw adds hnswlib (M = 32, efConstruction = 200) at the
 least ef with a recall@10 of .998; its index is read from the file INDEX, which is written when it is not there.
 """
-import argparse
 import ctypes
-import json
 import os
 import sys
 import threading
@@ -21,7 +19,7 @@ import time
 
 import numpy as np
 
-from exact_cpu import Hits, METRICS, environment, matrix_of, peers_of, times_in_turn
+from exact_cpu import Hits, METRICS, environment, matrix_of, parser_of, peers_of, recorder, times_in_turn
 
 PLANES = {"none": 1, "8": 2, "4": 4}
 PATHS = {1: "scan", 2: "select", 3: "certified"}
@@ -193,22 +191,13 @@ def measure(record, lib, device, name, rows, queries, threads, shapes, with_peer
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("library")
-    parser.add_argument("rows")
-    parser.add_argument("queries")
-    parser.add_argument("-o", "--output", default="-")
+    parser = parser_of(__doc__, "library", "rows", "queries")
     parser.add_argument("--million", action="store_true")
     parser.add_argument("--hnsw", metavar="INDEX")
     arguments = parser.parse_args()
-    out = sys.stdout if arguments.output == "-" else open(arguments.output, "w")
-    rows = np.ascontiguousarray(np.load(arguments.rows), np.float32)
-    queries = np.ascontiguousarray(np.load(arguments.queries), np.float32)
+    record = recorder(arguments.output)
+    rows, queries = (np.ascontiguousarray(np.load(path), np.float32) for path in (arguments.rows, arguments.queries))
     threads = len(os.sched_getaffinity(0))
-
-    def record(**fields):
-        print(json.dumps(fields), file=out, flush=True)
-
     lib, device = ctypes.CDLL(arguments.library), ctypes.c_void_p()
     lib.vic_last_error.restype = ctypes.c_char_p
     if lib.vic_device_open(None, ctypes.byref(device)):

@@ -189,21 +189,30 @@ def record_times(record, calls, repeats, **shape):
                qps=round(shape["batch"] / sorted_us[m // 2] * 1e6, 1), verified=name == "vicinal")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("library")
-    parser.add_argument("rows")
-    parser.add_argument("queries")
+def parser_of(text, *operands):
+    """A command line of these operands and of -o, with what the program says of itself."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for operand in operands:
+        parser.add_argument(operand)
     parser.add_argument("-o", "--output", default="-")
-    arguments = parser.parse_args()
-    out = sys.stdout if arguments.output == "-" else open(arguments.output, "w")
-    rows = np.ascontiguousarray(np.load(arguments.rows), np.float32)
-    queries = np.ascontiguousarray(np.load(arguments.queries), np.float32)
-    threads = len(os.sched_getaffinity(0))
+    return parser
+
+
+def recorder(path, mode="w"):
+    """A function that writes its arguments as a JSON line to the file (-: to where the program prints)."""
+    out = sys.stdout if path == "-" else open(path, mode)
 
     def record(**fields):
         print(json.dumps(fields), file=out, flush=True)
 
+    return record
+
+
+def main():
+    arguments = parser_of(__doc__, "library", "rows", "queries").parse_args()
+    record = recorder(arguments.output)
+    rows, queries = (np.ascontiguousarray(np.load(path), np.float32) for path in (arguments.rows, arguments.queries))
+    threads = len(os.sched_getaffinity(0))
     record(**environment("bench/exact_cpu.py " + " ".join(os.path.basename(a) for a in sys.argv[1:4])))
     systems = {}
     for n, batch, k, repeats in shapes(len(rows)):

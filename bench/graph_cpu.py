@@ -21,7 +21,6 @@ Built indexes are kept in --cache and serve all later parts and runs, so that ea
 pieces of --seconds at most: run the part again until it is complete. Appends JSON lines, first the environment (fields:
 docs/benchmarks.md).
 """
-import argparse
 import ctypes
 import json
 import os
@@ -296,23 +295,15 @@ def unit_rows(arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("library")
-    parser.add_argument("rows")
-    parser.add_argument("queries")
+    parser = exact_cpu.parser_of(__doc__, "library", "rows", "queries")
     parser.add_argument("--parts", default="build,search,single,wide,ood,scaling")
     parser.add_argument("--peers", default="hnswlib,faiss")
     parser.add_argument("--cache", default=os.path.join(tempfile.gettempdir(), "vicinal-graph-bench"))
     parser.add_argument("--seconds", type=float, default=100)
     parser.add_argument("-n", type=int, default=0)
-    parser.add_argument("-o", "--output", default="-")
     arguments = parser.parse_args()
     os.makedirs(arguments.cache, exist_ok=True)
-    out = sys.stdout if arguments.output == "-" else open(arguments.output, "a")
-
-    def record(**fields):
-        print(json.dumps(fields), file=out, flush=True)
-
+    record = exact_cpu.recorder(arguments.output, "a")
     record(**exact_cpu.environment(f"bench/graph_cpu.py --parts {arguments.parts} --peers {arguments.peers}"))
     benches = {}
     for part in arguments.parts.split(","):

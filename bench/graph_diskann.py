@@ -6,9 +6,7 @@ LIBRARY is libvicinal.so; wants diskannpy 0.7.0 (and with it NumPy below 2). Its
 l2, all threads; queries lie halfway between two rows, drawn with a seed. Recall is against our exact search, ties counting as
 found. Prints JSON lines, first the environment (fields: docs/benchmarks.md).
 """
-import argparse
 import ctypes
-import json
 import os
 import sys
 import tempfile
@@ -52,22 +50,15 @@ def recall_of(rows, queries, ids, most):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("library")
-    parser.add_argument("rows")
+    parser = exact_cpu.parser_of(__doc__, "library", "rows")
     parser.add_argument("-n", type=int, default=0)
-    parser.add_argument("-o", "--output", default="-")
     arguments = parser.parse_args()
-    out = sys.stdout if arguments.output == "-" else open(arguments.output, "w")
     rows = np.ascontiguousarray(np.load(arguments.rows)[:arguments.n or None], np.float32)
     pairs = np.random.default_rng(7).integers(0, len(rows), (2, 2000))
     queries = np.ascontiguousarray((rows[pairs[0]] + rows[pairs[1]]) / 2, np.float32)
     threads = len(os.sched_getaffinity(0))
     common = {"rows": len(rows), "dim": rows.shape[1], "metric": "l2", "dtype": "f32", "device": "cpu", "threads": threads}
-
-    def record(**fields):
-        print(json.dumps(fields), file=out, flush=True)
-
+    record = exact_cpu.recorder(arguments.output)
     record(**exact_cpu.environment("bench/graph_diskann.py " + " ".join(os.path.basename(a) for a in sys.argv[1:3])))
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()

@@ -9,9 +9,7 @@ vicinal, SWIG's for FAISS, the bound method for usearch, which still makes its r
 Python adds to that. Prints JSON lines, first the environment. Each figure is the median of rounds, each round a mean of many calls; `best_...`
 is the lowest round, which other work on the machine disturbs least.
 """
-import argparse
 import ctypes
-import json
 import os
 import pathlib
 import shutil
@@ -25,7 +23,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "bench")]
-from exact_cpu import environment  # noqa: E402
+from exact_cpu import environment, parser_of, recorder  # noqa: E402
 
 C_LOOP = r"""
 #define _POSIX_C_SOURCE 200809L
@@ -124,14 +122,13 @@ def record_of(name, whats, **shape):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--dim", type=int, default=384)
     parser.add_argument("-k", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=201)
     parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("-o", "--output", default="-")
     arguments = parser.parse_args()
-    out = sys.stdout if arguments.output == "-" else open(arguments.output, "w")
+    record = recorder(arguments.output)
     rows, systems = np.random.default_rng(1).standard_normal((arguments.k, arguments.dim), np.float32), {}
     for name, make in (("vicinal", vicinal_calls), ("faiss_flat", faiss_calls), ("usearch", usearch_calls), ("hnswlib", hnswlib_calls)):
         try:
@@ -139,10 +136,9 @@ def main():
         except ImportError as error:
             print(f"without {name}: {error}", file=sys.stderr)
     command = f"bench/python_overhead.py --dim {arguments.dim} -k {arguments.k}"
-    print(json.dumps({**environment(command), "python": sys.version.split()[0], "numpy": np.__version__,
-                      "load": round(os.getloadavg()[0], 1)}), file=out)
+    record(**environment(command), python=sys.version.split()[0], numpy=np.__version__, load=round(os.getloadavg()[0], 1))
     for name, whats in measure(systems, arguments.rounds, arguments.count).items():
-        print(json.dumps(record_of(name, whats, dim=arguments.dim, k=arguments.k, rows=arguments.k)), file=out, flush=True)
+        record(**record_of(name, whats, dim=arguments.dim, k=arguments.k, rows=arguments.k))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static bool says(const char *words) { return strstr(vic_last_error(), words) != NULL; }
-
 static void check_nothing(const struct vic_index *index, enum vic_metric metric, const struct vic_filter *filter) {
     static const int64_t batches[] = {0, 1, 19, 20, 21, 300};
     float worst = metric == VIC_L2 ? INFINITY : -INFINITY, queries[300 * 8] = {0};
@@ -96,11 +94,11 @@ static void EMP_03_dimensions_that_differ_are_both_named(void **state) {
         struct vic_ranges ranges = {offsets, ids, scores, 5};
         (void)snprintf(number, sizeof number, "found %lld", (long long)wrong[i]);
         assert_int_equal(vic_index_search(index, &query, 5, NULL, &hits), VIC_DIMENSION);
-        assert_true(says("queries") && says("dimension 3") && says(number));
+        assert_true(error_says("queries") && error_says("dimension 3") && error_says(number));
         assert_int_equal(vic_index_within(index, &query, 0, NULL, &ranges), VIC_DIMENSION);
-        assert_true(says("queries") && says("dimension 3") && says(number));
+        assert_true(error_says("queries") && error_says("dimension 3") && error_says(number));
         assert_int_equal(vic_index_score(index, &query, ids, 1, NULL, scores), VIC_DIMENSION);
-        assert_true(says("queries") && says("dimension 3") && says(number));
+        assert_true(error_says("queries") && error_says("dimension 3") && error_says(number));
         assert_true(ids[0] == 71);
     }
     vic_index_free(index);
@@ -118,7 +116,7 @@ static void EMP_04_options_out_of_range_are_one_sentence(void **state) {
         char number[32];
         (void)snprintf(number, sizeof number, "found %d", threads[i]);
         assert_int_equal(vic_device_open(&options, &refused), VIC_ARGUMENT);
-        assert_true(says("threads") && says("0 (all cores) to 1024") && says(number));
+        assert_true(error_says("threads") && error_says("0 (all cores) to 1024") && error_says(number));
         assert_null(refused);
     }
     for (size_t i = 0; i < sizeof planes / sizeof *planes; i++) {
@@ -127,7 +125,7 @@ static void EMP_04_options_out_of_range_are_one_sentence(void **state) {
         char number[32];
         (void)snprintf(number, sizeof number, "found %d", planes[i]);
         assert_int_equal(vic_index_build(test_device, &rows, &options, &refused), VIC_ARGUMENT);
-        assert_true(says("planes") && says(number));
+        assert_true(error_says("planes") && error_says(number));
         assert_null(refused);
     }
     free(values);

@@ -12,21 +12,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
-
-static int setup(void **state) {
-    device = device_of(0);
-    return scratch_open(state);
-}
-
-static int teardown(void **state) {
-    vic_device_free(device);
-    return scratch_close(state);
-}
-
 /* The recall of its own first rows as queries. */
 static double own_recall(const struct data *data, int32_t degree, int32_t beam, int64_t nq, int64_t k, int32_t search_beam) {
-    struct vic_index *index = graph_of(device, data, degree, beam);
+    struct vic_index *index = graph_of(test_device, data, degree, beam);
     double recall = graph_recall(index, data, data->rows, nq, k, search_beam);
     vic_index_free(index);
     return recall;
@@ -67,7 +55,7 @@ static void GRB_04_degrees_of_one_and_of_more_than_there_are_rows(void **state) 
         int64_t n = shapes[s][0];
         float *rows = copies_random(4, n, 12, n);
         struct data data = {rows, n, 12, VIC_F32, VIC_COSINE, NULL};
-        struct vic_index *index = graph_of(device, &data, shapes[s][1], shapes[s][2]);
+        struct vic_index *index = graph_of(test_device, &data, shapes[s][1], shapes[s][2]);
         struct vic_index_info info = {.size = sizeof info};
         must(vic_index_info(index, &info));
         assert_int_equal(info.degree, shapes[s][1]);
@@ -86,7 +74,7 @@ static void GRB_06_copies_do_not_hide_what_lies_beside_them(void **state) {
     for (int i = 0; i < 11; i++)
         for (int j = 0; j < 4; j++) rows[i][j] = j == 0 ? seconds[i] : 1;
     struct data data = {rows, 11, 4, VIC_F32, VIC_L2, NULL};
-    struct vic_index *index = graph_of(device, &data, 8, 8);
+    struct vic_index *index = graph_of(test_device, &data, 8, 8);
     graph_ask(index, &data, query, 1, 5, 8, 1, ids, scores);
     assert_memory_equal(scores, right, sizeof right);
     assert_true(ids[0] == 8 && ids[1] == 9 && ids[2] == 10 && ids[3] < 8 && ids[4] < 8);
@@ -99,7 +87,7 @@ static void GRB_07_a_thousand_copies_of_one_point(void **state) {
     float *rows = copies_random(7, N + COPIES, DIM, N), *queries = copies_random(8, NQ, DIM, NQ);
     struct data without = {rows, N, DIM, VIC_F32, VIC_L2, NULL}, with = {rows, N + COPIES, DIM, VIC_F32, VIC_L2, NULL};
     for (int64_t i = N; i < N + COPIES; i++) memcpy(rows + i * DIM, rows, DIM * sizeof *rows);
-    struct vic_index *plain = graph_of(device, &without, 32, 64), *copied = graph_of(device, &with, 32, 64);
+    struct vic_index *plain = graph_of(test_device, &without, 32, 64), *copied = graph_of(test_device, &with, 32, 64);
     double expected = graph_recall(plain, &without, queries, NQ, 10, 64),
            found = graph_recall(copied, &with, queries, NQ, 10, 64);
     assert_true(found > expected - 0.01);
@@ -130,7 +118,7 @@ static void GRB_09_groups_of_copies_under_the_inner_product(void **state) {
     assert_non_null(rows);
     for (int i = 0; i < GROUPS * COPIES; i++) rows[i * DIM + i / COPIES] = 1;
     struct data data = {rows, GROUPS * COPIES, DIM, VIC_F32, VIC_DOT, NULL};
-    struct vic_index *index = graph_of(device, &data, 16, 64);
+    struct vic_index *index = graph_of(test_device, &data, 16, 64);
     for (int64_t group = 0; group < GROUPS; group++) {
         int64_t ids[10];
         float scores[10];
@@ -148,7 +136,7 @@ static void GRB_10_far_points_beside_a_dense_heap(void **state) {
     for (int i = 0; i < (HEAP + FAR) * DIM; i++)
         rows[i] = i < HEAP * DIM ? rows[i] * 1e-5f : i % DIM == i / DIM - HEAP ? 100 : 0;
     struct data data = {rows, HEAP + FAR, DIM, VIC_F32, VIC_L2, NULL};
-    struct vic_index *index = graph_of(device, &data, 48, 100);
+    struct vic_index *index = graph_of(test_device, &data, 48, 100);
     assert_true(graph_recall(index, &data, rows + HEAP * DIM, FAR, 1, 20) == 1);
     vic_index_free(index);
     free(rows);
@@ -180,7 +168,7 @@ static void GRB_15_norms_far_apart_under_the_inner_product(void **state) {
         for (int64_t j = 0; j < DIM; j++) rows[i * DIM + j] *= norm / sqrtf(square);
     }
     struct data data = {rows, N, DIM, VIC_F32, VIC_DOT, NULL};
-    struct vic_index *index = graph_of(device, &data, 64, 100);
+    struct vic_index *index = graph_of(test_device, &data, 64, 100);
     assert_true(graph_recall(index, &data, queries, NQ, 10, 200) >= 0.95);
     vic_index_free(index);
     free(queries), free(rows);
@@ -240,5 +228,5 @@ int main(void) {
         cmocka_unit_test(GRB_16_every_row_finds_itself_under_the_inner_product),
         cmocka_unit_test(GRB_17_the_same_file_for_any_number_of_threads),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, place_setup, place_teardown);
 }

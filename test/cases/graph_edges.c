@@ -17,25 +17,15 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
-
-static int setup(void **state) {
-    device = device_of(0);
-    return scratch_open(state);
+/* A graph of degree 8, whose default beam holds all rows when they are few. */
+static struct vic_index *small_graph_of(struct vic_device *device, const struct data *data) {
+    return graph_of(device, data, 8, 0);
 }
 
-static int teardown(void **state) {
-    vic_device_free(device);
-    return scratch_close(state);
-}
-
-static bool says(const char *words) { return strstr(vic_last_error(), words) != NULL; }
-
-/* A graph of degree 8 over a list of values, which its default beam holds all of when they are few. */
 static struct vic_index *graph_of_values(enum vic_metric metric, const float *values, int64_t n, int64_t dim,
                                          const int64_t *ids) {
     const struct data data = {(void *)(uintptr_t)values, n, dim, VIC_F32, metric, ids};
-    return graph_of(device, &data, 8, 0);
+    return small_graph_of(test_device, &data);
 }
 
 static void EMP_01_no_rows_are_an_index_that_answers_nothing(void **state) {
@@ -44,12 +34,12 @@ static void EMP_01_no_rows_are_an_index_that_answers_nothing(void **state) {
     for (enum vic_dtype dtype = VIC_F32; dtype <= VIC_U8; dtype++)
         for (int reopened = 0; reopened < 2; reopened++) {
             struct data data = {NULL, 0, 8, dtype, VIC_L2, NULL};
-            struct vic_index *index = graph_of(device, &data, 0, 0);
+            struct vic_index *index = graph_of(test_device, &data, 0, 0);
             struct vic_index_info info = {.size = sizeof info};
             if (reopened) {
                 must(vic_index_save(index, scratch_path("none"), NULL));
                 vic_index_free(index);
-                must(vic_index_open(device, scratch_path("none"), NULL, &index));
+                must(vic_index_open(test_device, scratch_path("none"), NULL, &index));
             }
             must(vic_index_info(index, &info));
             assert_true(info.rows == 0 && info.degree == 0 && info.entries == 0);
@@ -88,9 +78,9 @@ static void build_refused(const struct vic_graph_options *given, const char *opt
     const struct vic_build_options options = {.size = sizeof options, .graph = &graph, .path = scratch_path("refused")};
     struct vic_index *index = NULL;
     struct vic_plan plan = {.size = sizeof plan};
-    assert_int_equal(vic_index_build(device, &rows, &options, &index), VIC_ARGUMENT);
-    if (!says(option) || !says(range) || !says(found)) fail_msg("found \"%s\"", vic_last_error());
-    assert_int_equal(vic_index_plan(device, 50, 4, &options, &plan), VIC_ARGUMENT);
+    assert_int_equal(vic_index_build(test_device, &rows, &options, &index), VIC_ARGUMENT);
+    if (!error_says(option) || !error_says(range) || !error_says(found)) fail_msg("found \"%s\"", vic_last_error());
+    assert_int_equal(vic_index_plan(test_device, 50, 4, &options, &plan), VIC_ARGUMENT);
     assert_null(index);
     assert_false(scratch_has("refused"));
 }
@@ -122,19 +112,19 @@ static void options_of_another_size_are_taken_or_refused_by_name(void **state) {
     } wide = {{.size = 0, .degree = 7, .beam = 20, .alpha = 3, .force = 1}, 0};
     const struct vic_build_options options = {.size = sizeof options, .graph = &wide.graph};
     struct vic_index *index = NULL;
-    assert_int_equal(vic_index_build(device, &rows, &options, &index), VIC_ARGUMENT);
-    assert_true(says("vic_graph_options"));
+    assert_int_equal(vic_index_build(test_device, &rows, &options, &index), VIC_ARGUMENT);
+    assert_true(error_says("vic_graph_options"));
     wide.graph.size = offsetof(struct vic_graph_options, alpha); /* what lies behind it is not looked at */
-    must(vic_index_build(device, &rows, &options, &index));
+    must(vic_index_build(test_device, &rows, &options, &index));
     vic_index_free(index);
     index = NULL;
     wide.graph.size = sizeof wide, wide.graph.alpha = 1;
-    must(vic_index_build(device, &rows, &options, &index));
+    must(vic_index_build(test_device, &rows, &options, &index));
     vic_index_free(index);
     index = NULL;
     wide.newer = 1;
-    assert_int_equal(vic_index_build(device, &rows, &options, &index), VIC_UNSUPPORTED);
-    assert_true(says("vic_graph_options"));
+    assert_int_equal(vic_index_build(test_device, &rows, &options, &index), VIC_UNSUPPORTED);
+    assert_true(error_says("vic_graph_options"));
     assert_null(index);
     free(values);
 }
@@ -153,7 +143,7 @@ static void EMP_04_every_option_in_range_builds_a_sound_graph(void **state) {
                 const struct vic_build_options options = {.size = sizeof options, .graph = &graph};
                 struct vic_index *index = NULL;
                 struct vic_index_info info = {.size = sizeof info};
-                must(vic_index_build(device, &rows, &options, &index));
+                must(vic_index_build(test_device, &rows, &options, &index));
                 must(vic_index_check(index, NULL));
                 must(vic_index_info(index, &info));
                 assert_int_equal(info.degree, degrees[d] ? degrees[d] : 64);
@@ -181,28 +171,14 @@ static void EMP_04_wishes_of_a_search_name_value_and_range(void **state) {
         const struct vic_search_options options = {.size = sizeof options, .beam = wrong[i].beam, .parents = wrong[i].parents};
         assert_int_equal(vic_index_search(index, &query, 1, &options, &hits), VIC_ARGUMENT);
         for (int word = 0; word < 3; word++)
-            if (!says(wrong[i].says[word])) fail_msg("found \"%s\"", vic_last_error());
+            if (!error_says(wrong[i].says[word])) fail_msg("found \"%s\"", vic_last_error());
     }
     vic_index_free(index);
 }
 
 static void SEL_12_unused_slots_are_those_of_a_scan(void **state) {
     (void)state;
-    static const int64_t kept[] = {3, 7, 11, 19};
-    float *values = values_random(12, 20 * 5), *query = values_random(13, 5);
-    for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++) {
-        struct data data = {values, 20, 5, VIC_F32, metric, NULL};
-        struct order order = order_of(&data, query, 1, VIC_F32), filtered = order_filtered(&order, kept, 4, false);
-        struct vic_index *index = graph_of_values(metric, values, 20, 5, NULL);
-        struct vic_filter *filter = NULL;
-        must(vic_filter_create(index, kept, 4, NULL, &filter));
-        expect_hits(index, query, 50, 20, order.ids, order.scores);
-        expect_hits_filtered(index, filter, query, 50, 4, filtered.ids, filtered.scores);
-        vic_filter_free(filter);
-        vic_index_free(index);
-        order_free(&order), order_free(&filtered);
-    }
-    free(values), free(query);
+    expect_short_answers(small_graph_of);
 }
 
 static void NUM_03_zero_vectors_under_cosine_are_last_and_never_nan(void **state) {
@@ -233,7 +209,7 @@ static void NUM_12_a_row_beyond_float32_is_a_hit_and_the_build_ends(void **state
         struct data data = {many, N, 2, VIC_F32, metric, NULL};
         const float far[] = {largest, -largest};
         struct order order = order_of(&data, far, 1, VIC_F32);
-        index = graph_of(device, &data, 8, 20);
+        index = graph_of(test_device, &data, 8, 20);
         graph_ask(index, &data, far, 1, N, 0, 3, hit, found);
         order_check_hits(&order, 0, N, hit, found, N);
         order_free(&order);
@@ -254,7 +230,7 @@ static void NUM_14_the_metric_reaches_graph_and_codes(void **state) {
         expect_hits(index, query, 1, 1, &first[metric - VIC_DOT], NULL);
         vic_index_free(index);
         struct data data = {rows, 5000, 16, VIC_F32, metric, NULL};
-        index = graph_of(device, &data, 32, 64);
+        index = graph_of(test_device, &data, 32, 64);
         assert_true(graph_recall(index, &data, queries, 100, 10, 100) >= 0.95);
         vic_index_free(index);
     }
@@ -291,7 +267,7 @@ static void survivors_check(const float *values, int64_t n, int64_t dim, int64_t
     int64_t *gone = take((size_t)gone_count * 8);
     for (int64_t i = 0; i < gone_count; i++) gone[i] = i;
     struct order order = order_of(&data, query, 1, VIC_F32), right = order_filtered(&order, gone, gone_count, true);
-    struct vic_index *index = graph_of(device, &data, 16, 30);
+    struct vic_index *index = graph_of(test_device, &data, 16, 30);
     const struct vic_filter_options exclude = {.size = sizeof exclude, .exclude = 1};
     struct vic_filter *filter = NULL;
     must(vic_filter_create(index, gone, gone_count, &exclude, &filter));
@@ -328,7 +304,7 @@ static void TIE_04_the_answer_does_not_depend_on_the_batch(void **state) {
     enum { N = 5000, DIM = 48, K = 20, MOST = 1024 };
     float *values = values_random(4, N * DIM), *queries = values_random(5, (MOST + 1) * DIM), *batch = take(MOST * DIM * 4);
     struct data data = {values, N, DIM, VIC_F32, VIC_COSINE, NULL};
-    struct vic_index *index = graph_of(device, &data, 16, 30);
+    struct vic_index *index = graph_of(test_device, &data, 16, 30);
     int64_t right[K], *ids = take(MOST * K * 8);
     float right_scores[K], *scores = take(MOST * K * 4);
     const float *query = queries + MOST * DIM;
@@ -404,7 +380,7 @@ static void MEM_01_half_the_memory_of_a_graph_is_refused_with_both_numbers(void 
     const struct vic_build_options options = {.size = sizeof options, .graph = &graph, .path = scratch_path("half")};
     struct vic_plan plan = {.size = sizeof plan};
     struct vic_device_options wish = {.size = sizeof wish, .name = "cpu"};
-    must(vic_index_plan(device, N, DIM, &options, &plan));
+    must(vic_index_plan(test_device, N, DIM, &options, &plan));
     wish.host_bytes = plan.host_bytes / 2;
     struct vic_device *small = NULL;
     struct vic_index *index = NULL;
@@ -415,7 +391,7 @@ static void MEM_01_half_the_memory_of_a_graph_is_refused_with_both_numbers(void 
     must(vic_device_open(&wish, &small));
     must(vic_device_info(small, &before));
     assert_int_equal(vic_index_build(small, &rows, &options, &index), VIC_BUDGET);
-    if (!says(numbers[0]) || !says(numbers[1])) fail_msg("found \"%s\", expected %s", vic_last_error(), numbers[0]);
+    if (!error_says(numbers[0]) || !error_says(numbers[1])) fail_msg("found \"%s\", expected %s", vic_last_error(), numbers[0]);
     must(vic_device_info(small, &after));
     assert_true(after.host_peak == before.host_peak && !index && !scratch_has("half"));
     vic_device_free(small);
@@ -443,5 +419,5 @@ int main(void) {
         cmocka_unit_test(MEM_02_a_build_keeps_no_second_copy_of_the_rows),
         cmocka_unit_test(TIE_04_the_answer_does_not_depend_on_the_batch),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, place_setup, place_teardown);
 }

@@ -12,22 +12,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
-
-static int setup(void **state) {
-    device = device_of(2);
-    return scratch_open(state);
-}
-
-static int teardown(void **state) {
-    vic_device_free(device);
-    return scratch_close(state);
-}
-
 static struct vic_index *opened(const char *name) {
     const struct vic_open_options check = {.size = sizeof check, .check = 1};
     struct vic_index *index = NULL;
-    must(vic_index_open(device, scratch_path(name), &check, &index));
+    must(vic_index_open(test_device, scratch_path(name), &check, &index));
     return index;
 }
 
@@ -37,7 +25,7 @@ static void GRB_03_three_to_five_rows_are_the_same_after_save_and_open(void **st
         for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++) {
             float *rows = copies_random((uint64_t)n, n, 6, n);
             struct data data = {rows, n, 6, VIC_F32, metric, NULL};
-            struct vic_index *built = graph_of(device, &data, 0, 0);
+            struct vic_index *built = graph_of(test_device, &data, 0, 0);
             struct order order = order_of(&data, rows, n, VIC_F32);
             int64_t ids[2][25];
             float scores[2][25];
@@ -64,7 +52,7 @@ static void SAV_07_a_graph_saved_opened_and_saved_is_the_same_file(void **state)
     float scores[2][50];
     for (int64_t i = 0; i < N; i++) given[i] = 7 * i + (INT64_C(1) << 40);
     struct data data = {rows, N, DIM, VIC_F32, VIC_COSINE, given};
-    struct vic_index *index = graph_of(device, &data, 37, 50);
+    struct vic_index *index = graph_of(test_device, &data, 37, 50);
     graph_ask(index, &data, rows, 5, 10, 20, 2, ids[0], scores[0]);
     must(vic_index_save(index, scratch_path(names[0]), NULL));
     struct blob blob = blob_read(scratch_path(names[0]));
@@ -91,7 +79,7 @@ enum { N = 1000, DIM = 8, DEGREE = 12 };
 static struct blob thousand(void) {
     float *rows = copies_random(6, N, DIM, N);
     struct data data = {rows, N, DIM, VIC_F32, VIC_L2, NULL};
-    struct vic_index *index = graph_of(device, &data, DEGREE, 30);
+    struct vic_index *index = graph_of(test_device, &data, DEGREE, 30);
     must(vic_index_save(index, scratch_path("thousand"), NULL));
     vic_index_free(index);
     free(rows);
@@ -114,8 +102,8 @@ static void FMT_06_a_neighbour_that_is_no_row_is_named_and_never_followed(void *
             memcpy(slots + (row * DEGREE + 1) * 4, &strangers[s], 4);
         page_seal(&blob);
         (void)snprintf(says, sizeof says, "found %u in row 0, slot 1", strangers[s]);
-        blob_found_by_check(device, &blob, says);
-        must(blob_open(device, &blob, 0, &index));
+        blob_found_by_check(test_device, &blob, says);
+        must(blob_open(test_device, &blob, 0, &index));
         struct data data = {NULL, N, DIM, VIC_F32, VIC_L2, NULL};
         graph_ask(index, &data, query, 1, 50, 100, 4, ids, scores);
         for (int i = 0; i < 50; i++) assert_in_range(ids[i], 0, N - 1);
@@ -130,17 +118,17 @@ static void FMT_06_a_graph_of_other_rows_is_refused_with_both_sizes(void **state
     struct blob blob = thousand();
     section_replace(&blob, "graph", zeros, (N - 1) * DEGREE * 4); /* a row fewer than there are vectors */
     page_seal(&blob);
-    blob_refused(device, &blob, VIC_FORMAT, "each of 1000 rows, found 47952 bytes");
+    blob_refused(test_device, &blob, VIC_FORMAT, "each of 1000 rows, found 47952 bytes");
     blob_free(&blob);
     blob = thousand();
     section_replace(&blob, "plane8", zeros, 64 * (N - 1)); /* codes of fewer rows */
     page_seal(&blob);
-    blob_refused(device, &blob, VIC_FORMAT, "expected 64000 bytes in section plane8, found 63936");
+    blob_refused(test_device, &blob, VIC_FORMAT, "expected 64000 bytes in section plane8, found 63936");
     blob_free(&blob);
     blob = thousand();
     section_replace(&blob, "plane8", zeros, sizeof zeros); /* codes of another dimension */
     page_seal(&blob);
-    blob_refused(device, &blob, VIC_FORMAT, "expected 64000 bytes in section plane8, found 128000");
+    blob_refused(test_device, &blob, VIC_FORMAT, "expected 64000 bytes in section plane8, found 128000");
     blob_free(&blob);
 }
 
@@ -152,13 +140,13 @@ static void a_graph_whose_codes_are_missing_answers_all_the_same(void **state) {
     float query[DIM] = {1}, scores[2][10];
     int64_t ids[2][10];
     struct data data = {NULL, N, DIM, VIC_F32, VIC_L2, NULL};
-    must(blob_open(device, &blob, 1, &index));
+    must(blob_open(test_device, &blob, 1, &index));
     graph_ask(index, &data, query, 1, 10, 40, 1, ids[0], scores[0]);
     vic_index_free(index);
     index = NULL;
     memcpy(blob.bytes + page_entry(&blob, "plane8"), "unknown", 8);
     page_seal(&blob);
-    must(blob_open(device, &blob, 1, &index));
+    must(blob_open(test_device, &blob, 1, &index));
     graph_ask(index, &data, query, 1, 10, 40, 1, ids[1], scores[1]);
     assert_memory_equal(ids[0], ids[1], sizeof ids[0]);
     assert_memory_equal(scores[0], scores[1], sizeof scores[0]);
@@ -174,5 +162,5 @@ int main(void) {
         cmocka_unit_test(FMT_06_a_graph_of_other_rows_is_refused_with_both_sizes),
         cmocka_unit_test(a_graph_whose_codes_are_missing_answers_all_the_same),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, place_setup, place_teardown);
 }

@@ -2,6 +2,7 @@
  * and the cases GRB-11 and GRB-14, distilled from bug reports of this field, whose timed halves are the benchmarks'. Builds
  * are the same bytes everywhere, so a gate that holds once holds always. */
 #include "support/graphs.h"
+#include "support/sanitizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,7 +128,7 @@ static void GRB_11_half_the_rows_are_copies_of_ten_points(void **state) {
 /* Whether there is one row more than a whole number of blocks. A sanitizer's build takes a tenth of the rows. */
 static void GRB_14_one_row_more_changes_nothing(void **state) {
     (void)state;
-#ifdef __SANITIZE_ADDRESS__
+#if UNDER_ADDRESS_SANITIZER
     enum { N = 5440 };
 #else
     enum { N = 54400 };
@@ -158,7 +159,7 @@ static void GRB_14_one_row_more_changes_nothing(void **state) {
 
 static void FIL_05_few_rows_pass_and_a_hundred_are_found(void **state) {
     (void)state;
-#ifdef __SANITIZE_ADDRESS__
+#if UNDER_ADDRESS_SANITIZER
     enum { N = 10000 };
 #else
     enum { N = 100000 };

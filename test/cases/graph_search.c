@@ -13,18 +13,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
-
-static int setup(void **state) {
-    device = device_of(2);
-    return scratch_open(state);
-}
-
-static int teardown(void **state) {
-    vic_device_free(device);
-    return scratch_close(state);
-}
-
 /* One search with everything to be said about it. */
 static struct vic_search_stats ask(const struct vic_index *index, const float *queries, int64_t nq, int64_t dim, int64_t k,
                                    struct vic_search_options options, int64_t *ids, float *scores) {
@@ -41,7 +29,7 @@ static void GRS_01_a_beam_below_k_is_raised_and_reported(void **state) {
     (void)state;
     float *rows = copies_random(1, 1000, 8, 1000);
     struct data data = {rows, 1000, 8, VIC_F32, VIC_L2, NULL};
-    struct vic_index *index = graph_of(device, &data, 0, 0);
+    struct vic_index *index = graph_of(test_device, &data, 0, 0);
     int64_t ids[20];
     float scores[20];
     struct vic_search_stats stats =
@@ -59,7 +47,7 @@ static void GRS_02_scores_are_the_canonical_ones(void **state) {
     float *rows = copies_random(2, 5000, 32, 5000), *queries = copies_random(3, 20, 32, 20);
     for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++) {
         struct data data = {rows, 5000, 32, VIC_F32, metric, NULL};
-        struct vic_index *index = graph_of(device, &data, 24, 40);
+        struct vic_index *index = graph_of(test_device, &data, 24, 40);
         int64_t ids[20 * 10];
         float scores[20 * 10], canonical[20 * 10];
         const struct vic_matrix matrix = matrix_of(queries, 20, 32, VIC_F32);
@@ -75,7 +63,7 @@ static void GRS_03_an_id_appears_once_among_copies(void **state) {
     (void)state;
     float *rows = copies_random(4, 2000, 8, 10);
     struct data data = {rows, 2000, 8, VIC_F32, VIC_L2, NULL};
-    struct vic_index *index = graph_of(device, &data, 32, 64);
+    struct vic_index *index = graph_of(test_device, &data, 32, 64);
     bool seen[2000] = {false};
     int64_t ids[100];
     float scores[100];
@@ -94,7 +82,7 @@ static void GRS_04_the_first_hits_do_not_depend_on_k(void **state) {
     static const int64_t ks[] = {1, 10, 64};
     float *rows = copies_random(5, 5000, 32, 4000), *queries = copies_random(6, 50, 32, 50);
     struct data data = {rows, 5000, 32, VIC_F32, VIC_COSINE, NULL};
-    struct vic_index *index = graph_of(device, &data, 24, 40);
+    struct vic_index *index = graph_of(test_device, &data, 24, 40);
     int64_t all[50 * 64], ids[50 * 64];
     float scores[50 * 64];
     graph_ask(index, &data, queries, 50, 64, 64, 1, all, scores);
@@ -115,7 +103,7 @@ static void GRS_05_a_wider_beam_finds_no_less(void **state) {
     for (int64_t i = 0; i < N * DIM; i++) clustered[i] = plain[i / DIM % 50 * DIM + i % DIM] + 0.2f * random_normal(&random);
     for (int kind = 0; kind < 2; kind++) {
         struct data data = {kind ? clustered : plain, N, DIM, VIC_F32, VIC_L2, NULL};
-        struct vic_index *index = graph_of(device, &data, 32, 50);
+        struct vic_index *index = graph_of(test_device, &data, 32, 50);
         const float *queries = (const float *)data.rows + 100 * DIM;
         double before = 0;
         for (int b = 0; b < 5; b++) {
@@ -139,7 +127,7 @@ static void what_a_graph_does_not_answer_is_answered_exactly(void **state) {
     (void)state;
     float *rows = copies_random(9, 5000, 16, 4900);
     struct data data = {rows, 5000, 16, VIC_F32, VIC_L2, NULL};
-    struct vic_index *index = graph_of(device, &data, 16, 30), *flat = index_of(device, &data);
+    struct vic_index *index = graph_of(test_device, &data, 16, 30), *flat = index_of(test_device, &data);
     int64_t allowed[] = {3, 77, 4000, 4999}, ids[2][10];
     float scores[2][10];
     struct vic_filter *filters[2];
@@ -176,11 +164,11 @@ static void bad_wishes_are_refused_by_name(void **state) {
         struct vic_graph_options graph = wrong[i].options;
         graph.size = sizeof graph;
         const struct vic_build_options options = {.size = sizeof options, .graph = &graph};
-        assert_int_equal(vic_index_build(device, &matrix, &options, &index), VIC_ARGUMENT);
+        assert_int_equal(vic_index_build(test_device, &matrix, &options, &index), VIC_ARGUMENT);
         assert_non_null(strstr(vic_last_error(), wrong[i].says));
     }
     struct data data = {rows, 100, 4, VIC_F32, VIC_L2, NULL};
-    index = graph_of(device, &data, 8, 20);
+    index = graph_of(test_device, &data, 8, 20);
     float query[8] = {1, 2, 3, 4, 5, 6, NAN, 8}, scores[2];
     int64_t ids[2];
     const struct vic_matrix queries = matrix_of(query, 2, 4, VIC_F32);
@@ -188,7 +176,7 @@ static void bad_wishes_are_refused_by_name(void **state) {
     assert_int_equal(vic_index_search(index, &queries, 1, NULL, &hits), VIC_NOT_FINITE);
     assert_non_null(strstr(vic_last_error(), "query 1, column 2"));
     vic_index_free(index);
-    index = index_of(device, &data);
+    index = index_of(test_device, &data);
     const struct vic_search_options graph_path = {.size = sizeof graph_path, .path = VIC_PATH_GRAPH};
     const struct vic_matrix good = matrix_of(query, 1, 4, VIC_F32);
     assert_int_equal(vic_index_search(index, &good, 1, &graph_path, &hits), VIC_UNSUPPORTED);
@@ -205,7 +193,7 @@ static void few_rows_get_no_graph_unless_forced(void **state) {
         const struct vic_matrix matrix = matrix_of(rows, n, 4, VIC_F32);
         struct vic_index *index = NULL;
         struct vic_index_info info = {.size = sizeof info};
-        must(vic_index_build(device, &matrix, &options, &index));
+        must(vic_index_build(test_device, &matrix, &options, &index));
         must(vic_index_info(index, &info));
         assert_string_equal(info.kind, n < GRAPH_ROWS_LEAST ? "flat" : "graph");
         assert_int_equal(info.degree, n < GRAPH_ROWS_LEAST ? 0 : 8);
@@ -230,7 +218,7 @@ static void a_build_that_is_stopped_leaves_no_file(void **state) {
                                               .path = scratch_path("stopped"),
                                               .progress = {.report = stop_in_the_graph, .user = &stops}};
     struct vic_index *index = NULL;
-    assert_int_equal(vic_index_build(device, &matrix, &options, &index), VIC_CANCELLED);
+    assert_int_equal(vic_index_build(test_device, &matrix, &options, &index), VIC_CANCELLED);
     assert_null(index);
     assert_false(scratch_has("stopped"));
     assert_int_equal(stops, 1);
@@ -250,11 +238,8 @@ static void memory_that_runs_out_leaves_nothing_and_the_plan_is_enough(void **st
     for (int m = 0; m < 2; m++)
         for (int64_t n = 1;; n++) {
             struct counting counting = {.fail_at = 0};
-            const struct vic_device_options wish = {
-                .size = sizeof wish, .name = "cpu", .threads = 2, .allocator = counting_allocator(&counting)};
-            struct vic_device *counted = NULL;
+            struct vic_device *counted = device_within(0, 2, &counting);
             struct vic_index *index = NULL;
-            must(vic_device_open(&wish, &counted));
             int64_t before = counting.requests, held = counting.live_blocks, bytes = counting.live_bytes;
             counting.fail_at = before + n;
             enum vic_status status = vic_index_build(counted, &matrices[m], &options, &index);
@@ -291,5 +276,5 @@ int main(void) {
         cmocka_unit_test(a_build_that_is_stopped_leaves_no_file),
         cmocka_unit_test(memory_that_runs_out_leaves_nothing_and_the_plan_is_enough),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, place_setup, place_teardown);
 }

@@ -11,25 +11,11 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
-
-static int setup(void **state) {
-    device = device_of(0);
-    return scratch_open(state);
-}
-
-static int teardown(void **state) {
-    vic_device_free(device);
-    return scratch_close(state);
-}
-
-static bool says(const char *words) { return strstr(vic_last_error(), words) != NULL; }
-
 static void IDS_01_leaving_a_row_out_shifts_no_id(void **state) {
     (void)state;
     static const float values[] = {0, 0, 1, 0, 2, 0, 3, 0, 4, 0}, query[] = {1, 0}, scores[] = {1, 1, 4, 9};
     static const int64_t gone[] = {1}, ids[] = {0, 2, 3, 4};
-    struct vic_index *index = index_of_values(device, VIC_L2, values, 5, 2, NULL);
+    struct vic_index *index = index_of_values(test_device, VIC_L2, values, 5, 2, NULL);
     struct vic_filter_options exclude = {.size = sizeof exclude, .exclude = 1};
     struct vic_filter *filter = NULL;
     must(vic_filter_create(index, gone, 1, &exclude, &filter));
@@ -43,7 +29,7 @@ static void IDS_04_equal_rows_are_both_hits_under_their_own_ids(void **state) {
     (void)state;
     static const float values[] = {1, 2, 3, 1, 2, 3}, query[] = {1, 2, 3};
     static const int64_t given[] = {9, 5}, both[] = {5, 9}, gone[] = {5}, left[] = {9};
-    struct vic_index *index = index_of_values(device, VIC_L2, values, 2, 3, given);
+    struct vic_index *index = index_of_values(test_device, VIC_L2, values, 2, 3, given);
     struct vic_filter_options exclude = {.size = sizeof exclude, .exclude = 1};
     struct vic_filter *filter = NULL;
     expect_hits(index, query, 2, 2, both, NULL);
@@ -61,11 +47,11 @@ static void check_refused(const int64_t *ids, int64_t n, const char *id) {
     struct vic_build_options options = {.size = sizeof options, .ids = ids};
     struct vic_device_info before = {.size = sizeof before}, after = before;
     struct vic_index *mark = (struct vic_index *)&mark, *index = mark;
-    must(vic_device_info(device, &before));
-    assert_int_equal(vic_index_build(device, &rows, &options, &index), VIC_ID);
-    assert_true(says(id));
+    must(vic_device_info(test_device, &before));
+    assert_int_equal(vic_index_build(test_device, &rows, &options, &index), VIC_ID);
+    assert_true(error_says(id));
     assert_ptr_equal(index, mark);
-    must(vic_device_info(device, &after));
+    must(vic_device_info(test_device, &after));
     assert_true(after.host_used == before.host_used);
     free(values);
 }
@@ -101,11 +87,11 @@ static void IDS_09_automatic_ids_go_on_after_the_largest(void **state) {
     static const float values[] = {1, 2, 3, 4, 5};
     static const int64_t given[] = {3, 100, 7, INT64_C(1) << 62, 0};
     struct vic_index_info info = {.size = sizeof info};
-    struct vic_index *index = index_of_values(device, VIC_DOT, values, 5, 1, NULL);
+    struct vic_index *index = index_of_values(test_device, VIC_DOT, values, 5, 1, NULL);
     must(vic_index_info(index, &info));
     assert_true(info.next_id == 5);
     vic_index_free(index);
-    index = index_of_values(device, VIC_DOT, values, 5, 1, given);
+    index = index_of_values(test_device, VIC_DOT, values, 5, 1, given);
     must(vic_index_info(index, &info));
     assert_true(info.next_id == (INT64_C(1) << 62) + 1);
     vic_index_free(index);
@@ -148,11 +134,11 @@ static void IDS_10_wide_ids_are_returned_exactly_also_after_save_and_open(void *
                   mixed[] = {shuffled[3], shuffled[2], shuffled[1], shuffled[0]};
     const char *path = scratch_path("wide");
     for (int turn = 0; turn < 2; turn++) {
-        struct vic_index *index = index_of_values(device, VIC_DOT, values, 4, 2, turn ? shuffled : wide), *opened = NULL;
+        struct vic_index *index = index_of_values(test_device, VIC_DOT, values, 4, 2, turn ? shuffled : wide), *opened = NULL;
         check_wide(index, turn ? mixed : rising);
         must(vic_index_save(index, path, NULL));
         vic_index_free(index);
-        must(vic_index_open(device, path, NULL, &opened));
+        must(vic_index_open(test_device, path, NULL, &opened));
         check_wide(opened, turn ? mixed : rising);
         vic_index_free(opened);
     }
@@ -169,7 +155,7 @@ static void IDS_11_the_vector_comes_back_as_it_was_given(void **state) {
     float vector[2];
     const char *text = NULL;
     size_t bytes = 0;
-    must(vic_index_build(device, &rows, &options, &index));
+    must(vic_index_build(test_device, &rows, &options, &index));
     must(vic_index_vector(index, 17, vector));
     assert_true(vector[0] == 3 && vector[1] == 4);
     must(vic_index_text(index, 17, &text, &bytes));
@@ -187,5 +173,5 @@ int main(void) {
         cmocka_unit_test(IDS_10_wide_ids_are_returned_exactly_also_after_save_and_open),
         cmocka_unit_test(IDS_11_the_vector_comes_back_as_it_was_given),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, place_setup, place_teardown);
 }

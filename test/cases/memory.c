@@ -11,25 +11,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static bool says(const char *words) { return strstr(vic_last_error(), words) != NULL; }
-
-static bool says_number(uint64_t number) {
-    char words[32];
-    (void)snprintf(words, sizeof words, "%llu", (unsigned long long)number);
-    return says(words);
-}
-
-static struct vic_device *device_with_budget(uint64_t host_bytes, struct counting *counting) {
-    struct vic_device_options options = {.size = sizeof options,
-                                         .name = "cpu",
-                                         .threads = 2,
-                                         .host_bytes = host_bytes,
-                                         .allocator = counting_allocator(counting)};
-    struct vic_device *device = NULL;
-    must(vic_device_open(&options, &device));
-    return device;
-}
-
 static void MEM_01_half_the_memory_needed_is_refused_with_both_numbers(void **state) {
     (void)state;
     enum { N = 100000, DIM = 128 };
@@ -38,7 +19,7 @@ static void MEM_01_half_the_memory_needed_is_refused_with_both_numbers(void **st
     struct vic_build_options options = {.size = sizeof options, .metric = VIC_COSINE, .planes = VIC_PLANES_NONE};
     struct vic_plan plan = {.size = sizeof plan};
     struct counting counting = {0};
-    struct vic_device *device = device_with_budget(0, &counting);
+    struct vic_device *device = device_within(0, 2, &counting);
     must(vic_index_plan(device, N, DIM, &options, &plan));
     struct vic_index *saved = NULL;
     must(vic_index_build(device, &rows, &options, &saved));
@@ -47,11 +28,11 @@ static void MEM_01_half_the_memory_needed_is_refused_with_both_numbers(void **st
     vic_device_free(device);
 
     uint64_t half = plan.host_bytes / 2;
-    device = device_with_budget(half, &counting);
+    device = device_within(half, 2, &counting);
     int64_t blocks = atomic_load(&counting.live_blocks), requests = atomic_load(&counting.requests);
     struct vic_index *index = NULL;
     assert_int_equal(vic_index_build(device, &rows, &options, &index), VIC_BUDGET);
-    assert_true(says_number(half) && says_number(plan.host_bytes));
+    assert_true(error_says_number(half) && error_says_number(plan.host_bytes));
     assert_null(index);
     assert_int_equal(atomic_load(&counting.requests), requests);
     /* a mapped index needs its workspaces alone */
@@ -60,11 +41,11 @@ static void MEM_01_half_the_memory_needed_is_refused_with_both_numbers(void **st
     assert_int_equal(atomic_load(&counting.live_blocks), blocks);
     vic_device_free(device);
 
-    device = device_with_budget(plan.workspace_bytes / 2, &counting);
+    device = device_within(plan.workspace_bytes / 2, 2, &counting);
     index = NULL;
     blocks = atomic_load(&counting.live_blocks);
     assert_int_equal(vic_index_open(device, scratch_path("index"), NULL, &index), VIC_BUDGET);
-    assert_true(says_number(plan.workspace_bytes / 2));
+    assert_true(error_says_number(plan.workspace_bytes / 2));
     assert_null(index);
     assert_int_equal(atomic_load(&counting.live_blocks), blocks);
     vic_device_free(device);
@@ -79,7 +60,7 @@ static void MEM_03_a_hundred_thousand_queries_in_a_fixed_workspace(void **state)
     float *values = values_random(3, N * DIM), *queries = values_random(4, 1000 * DIM), *many = take(NQ * DIM * 4L);
     for (int64_t j = 0; j < NQ; j++) memcpy(many + j * DIM, queries + j % 1000 * DIM, DIM * 4);
     struct counting counting = {0};
-    struct vic_device *device = device_with_budget(64 << 20, &counting);
+    struct vic_device *device = device_within(64 << 20, 2, &counting);
     struct data data = {values, N, DIM, VIC_F32, VIC_DOT, NULL};
     struct vic_index *index = index_with_planes(device, &data, VIC_PLANES_NONE);
     struct order order = order_of(&data, queries, 20, VIC_F32);
@@ -118,7 +99,7 @@ static void MEM_04_each_refused_request_leaves_an_index_that_answers(void **stat
     struct data data = {values, N, DIM, VIC_F32, VIC_L2, NULL};
     struct order order = order_of(&data, query, 1, VIC_F32);
     struct counting counting = {0};
-    struct vic_device *device = device_with_budget(0, &counting);
+    struct vic_device *device = device_within(0, 2, &counting);
     struct vic_index *index = index_of(device, &data);
     for (int64_t n = 1;; n++) {
         struct vic_index *other = NULL;
@@ -149,7 +130,7 @@ static void MEM_07_all_rows_for_many_queries(void **state) {
     enum { N = 150000, DIM = 8, NQ = 16 };
     float *values = values_random(7, N * DIM), *queries = values_random(8, NQ * DIM);
     struct counting counting = {0};
-    struct vic_device *device = device_with_budget(40 << 20, &counting);
+    struct vic_device *device = device_within(40 << 20, 2, &counting);
     struct data data = {values, N, DIM, VIC_F32, VIC_DOT, NULL};
     struct vic_index *index = index_with_planes(device, &data, VIC_PLANES_NONE);
     int64_t *ids = take(NQ * N * 8L), *alone = take(N * 8L), requests = atomic_load(&counting.requests);

@@ -11,8 +11,6 @@
 #include <cmocka.h>
 
 static const float largest = 0x1.fffffep127f;
-static bool says(const char *words) { return strstr(vic_last_error(), words) != NULL; }
-
 /* A build with a bad row is refused; the index that was there before answers as before. */
 static void check_bad_row(const float *values, int64_t n, const char *row, const char *column) {
     static const float good[] = {1, 0, 0, 0, 0, 1, 0, 0}, query[] = {1, 0, 0, 0}, scores[] = {1, 0};
@@ -22,7 +20,7 @@ static void check_bad_row(const float *values, int64_t n, const char *row, const
     struct vic_matrix rows = matrix_of(values, n, 4, VIC_F32);
     must(vic_device_info(test_device, &info));
     assert_int_equal(vic_index_build(test_device, &rows, NULL, &index), VIC_NOT_FINITE);
-    assert_true(says(row) && says(column));
+    assert_true(error_says(row) && error_says(column));
     assert_null(index);
     must(vic_device_info(test_device, &after));
     assert_true(after.host_used == info.host_used);
@@ -63,7 +61,7 @@ static void NUM_02_a_query_with_nan_or_infinity_is_named_and_the_next_search_is_
             struct vic_hits hits = {.ids = ids};
             queries[4 * 6 + 2] = bad[b];
             assert_int_equal(vic_index_search(index, &matrix, 10, &options, &hits), VIC_NOT_FINITE);
-            assert_true(says("query 4") && says("column 2"));
+            assert_true(error_says("query 4") && error_says("column 2"));
             queries[4 * 6 + 2] = kept;
             expect_oracle(index, &order, 10);
         }

@@ -238,23 +238,7 @@ static void SEL_11_every_slot_is_written_also_beyond_the_rows(void **state) {
 
 static void SEL_12_unused_slots_are_the_same_everywhere(void **state) {
     (void)state;
-    static const int64_t kept[] = {3, 7, 11, 19};
-    float *values = values_random(12, 20 * 5), *query = values_random(13, 5);
-    for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++) {
-        struct data data = {values, 20, 5, VIC_F32, metric, NULL};
-        struct order order = order_of(&data, query, 1, VIC_F32), filtered = order_filtered(&order, kept, 4, false);
-        struct vic_index *index = index_of_values(test_device, metric, values, 20, 5, NULL);
-        struct vic_filter *filter = NULL;
-        must(vic_filter_create(index, kept, 4, NULL, &filter));
-        expect_hits(index, query, 50, 20, order.ids, order.scores);
-        expect_hits_filtered(index, filter, query, 50, 4, filtered.ids, filtered.scores);
-        vic_filter_free(filter);
-        vic_index_free(index);
-        order_free(&order);
-        order_free(&filtered);
-    }
-    free(values);
-    free(query);
+    expect_short_answers(index_of);
 }
 
 static void SEL_13_a_score_equal_to_the_threshold_is_in(void **state) {

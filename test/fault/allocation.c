@@ -211,9 +211,7 @@ static int world_make(void **state) {
     (void)snprintf(world->graph_path, sizeof world->graph_path, "%s/graph.vic", world->folder);
     (void)snprintf(world->matrix_path, sizeof world->matrix_path, "%s/rows.fbin", world->folder);
 
-    struct vic_device_options options = {.size = sizeof options, .name = "cpu", .threads = 2};
-    options.allocator = counting_allocator(&world->counting);
-    must(vic_device_open(&options, &world->device));
+    world->device = device_within(0, 2, &world->counting);
     struct vic_texts texts;
     struct vic_build_options build_options = world_options(world, &texts);
     struct vic_matrix rows = world_rows(world);

@@ -18,7 +18,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
 static bool mounted;
 
 /* Root needs a mount namespace alone; others may make one inside a user namespace where the system allows it. */
@@ -31,12 +30,12 @@ static bool mount_small(const char *folder) {
 static int open_all(void **state) {
     if (scratch_open(state) != 0) return -1;
     mounted = mount_small(scratch_folder()); /* before there are threads, which a user namespace forbids */
-    device = device_of(1);
+    test_device = device_of(1);
     return 0;
 }
 
 static int close_all(void **state) {
-    vic_device_free(device);
+    (void)device_teardown(state);
     scratch_clear();
     if (mounted && umount(scratch_folder()) != 0) return -1;
     return scratch_close(state);
@@ -58,7 +57,7 @@ static const struct sample graph_sample = {4000, 32, VIC_F32, VIC_COSINE, true, 
 
 static struct blob good_index(void) {
     scratch_clear();
-    vic_index_free(sample_build(device, &small_sample, scratch_path("index")));
+    vic_index_free(sample_build(test_device, &small_sample, scratch_path("index")));
     return blob_read(scratch_path("index"));
 }
 
@@ -68,7 +67,7 @@ static void SAV_01_a_full_file_system_leaves_the_old_file_and_no_temporary(void 
     const struct sample *const samples[] = {&large_sample, &late_sample, &graph_sample};
     for (size_t i = 0; i < 3; i++) {
         struct blob blob = good_index();
-        struct vic_index *index = sample_build(device, samples[i], NULL);
+        struct vic_index *index = sample_build(test_device, samples[i], NULL);
         assert_int_equal(vic_index_save(index, scratch_path("index"), NULL), VIC_NO_SPACE);
         assert_non_null(strstr(vic_last_error(), "No space left on device"));
         assert_true(blob_equals_file(&blob, scratch_path("index")));
@@ -85,7 +84,7 @@ static void a_build_into_a_full_file_system_leaves_the_old_file(void **state) {
     for (size_t i = 0; i < 2; i++) {
         struct blob blob = good_index();
         struct vic_index *index = NULL;
-        assert_int_equal(sample_try_build(device, samples[i], scratch_path("index"), &index), VIC_NO_SPACE);
+        assert_int_equal(sample_try_build(test_device, samples[i], scratch_path("index"), &index), VIC_NO_SPACE);
         assert_null(index);
         assert_true(blob_equals_file(&blob, scratch_path("index")));
         assert_int_equal(scratch_count(), 1);
@@ -98,7 +97,7 @@ static void not_one_byte_left(void **state) {
     (void)state;
     need_mount();
     struct blob blob = good_index();
-    struct vic_index *index = sample_open(device, scratch_path("index"));
+    struct vic_index *index = sample_open(test_device, scratch_path("index"));
     int file = open(scratch_path("filler"), O_WRONLY | O_CREAT, 0600);
     char zeroes[4096] = {0};
     while (write(file, zeroes, sizeof zeroes) > 0) {
@@ -117,7 +116,7 @@ static void not_one_byte_left(void **state) {
 static void a_file_size_limit_is_an_error_like_any_other(void **state) {
     (void)state;
     struct blob blob = good_index();
-    struct vic_index *index = sample_build(device, &large_sample, NULL);
+    struct vic_index *index = sample_build(test_device, &large_sample, NULL);
     struct rlimit before, limit;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     limit = before;

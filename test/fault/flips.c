@@ -13,17 +13,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
-
-static int open_all(void **state) {
-    device = device_of(1);
-    return scratch_open(state);
-}
-static int close_all(void **state) {
-    vic_device_free(device);
-    return scratch_close(state);
-}
-
 static const struct sample samples[] = {
     {20, 3, VIC_F32, VIC_COSINE, true, true, "{\"a\":1}", 3, 0},
     {20, 5, VIC_U8, VIC_L2, false, false, NULL, 4, 0},
@@ -35,14 +24,14 @@ static const struct sample samples[] = {
 static void FMT_04_every_prefix_is_refused(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
-        vic_index_free(sample_build(device, &samples[i], scratch_path("whole")));
+        vic_index_free(sample_build(test_device, &samples[i], scratch_path("whole")));
         struct blob blob = blob_read(scratch_path("whole"));
         const char *path = scratch_path("prefix");
         blob_write(path, blob.bytes, blob.size);
         struct vic_index *index = NULL;
         for (size_t size = blob.size; size-- > 0;) {
             assert_int_equal(truncate(path, (off_t)size), 0);
-            assert_int_equal(sample_try_open(device, path, (int32_t)(size & 1), &index), VIC_FORMAT);
+            assert_int_equal(sample_try_open(test_device, path, (int32_t)(size & 1), &index), VIC_FORMAT);
             assert_null(index);
             struct vic_file_info info = {.size = sizeof info};
             if (size >= 8 && size % 16 == 0) {
@@ -57,10 +46,10 @@ static void FMT_04_every_prefix_is_refused(void **state) {
 /* One flipped bit in the file behind `path`; returns whether opening already refused it. */
 static bool flip_refused_at_open(const char *path, size_t at) {
     struct vic_index *index = NULL;
-    enum vic_status status = sample_try_open(device, path, 1, &index);
+    enum vic_status status = sample_try_open(test_device, path, 1, &index);
     assert_null(index);
     if (status != VIC_CHECKSUM && status != VIC_FORMAT) fail_msg("byte %zu: a check gave %s", at, vic_status_name(status));
-    status = sample_try_open(device, path, 0, &index);
+    status = sample_try_open(test_device, path, 0, &index);
     if (status != VIC_OK) {
         assert_true(status == VIC_CHECKSUM || status == VIC_FORMAT);
         assert_null(index);
@@ -76,7 +65,7 @@ static void FMT_04_every_flip_is_refused_or_within_bounds_and_always_found_by_ch
     (void)state;
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
         const char *path = scratch_path("flipped");
-        vic_index_free(sample_build(device, &samples[i], path));
+        vic_index_free(sample_build(test_device, &samples[i], path));
         struct blob blob = blob_read(path);
         int64_t opened = 0;
         int file = open(path, O_WRONLY);
@@ -100,7 +89,7 @@ static void FMT_04_every_flip_is_refused_or_within_bounds_and_always_found_by_ch
 /* The same with the sums made right, as a hostile writer would: nothing but bounds is left to hold it. */
 static void sealed_flips(const struct sample *sample) {
     const char *path = scratch_path("sealed");
-    vic_index_free(sample_build(device, sample, path));
+    vic_index_free(sample_build(test_device, sample, path));
     struct blob good = blob_read(path);
     size_t unread = PAGE_ENTRIES + ENTRY * ((size_t)page_get(&good, PAGE_COUNT, 4) + 1); /* up to the checksum */
     int64_t opened = 0;
@@ -112,7 +101,7 @@ static void sealed_flips(const struct sample *sample) {
             blob.bytes[at] ^= (unsigned char)(1u << bit);
             page_seal(&blob);
             blob_write(path, blob.bytes, blob.size);
-            if (sample_try_open(device, path, 0, &index) == VIC_OK) (void)sample_probe(index), opened++;
+            if (sample_try_open(test_device, path, 0, &index) == VIC_OK) (void)sample_probe(index), opened++;
             vic_index_free(index);
             blob_free(&blob);
         }
@@ -135,5 +124,5 @@ int main(void) {
         cmocka_unit_test(FMT_04_every_flip_is_refused_or_within_bounds_and_always_found_by_check),
         cmocka_unit_test(every_flip_with_right_sums_stays_within_bounds),
     };
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return cmocka_run_group_tests(tests, place_of_one_setup, place_teardown);
 }

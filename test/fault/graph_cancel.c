@@ -39,9 +39,7 @@ static int world_make(void **state) {
     struct random random = {5};
     float *rows = take(N * DIM * sizeof *rows);
     if (scratch_open(state) != 0) return -1;
-    const struct vic_device_options wish = {
-        .size = sizeof wish, .name = "cpu", .threads = 2, .allocator = counting_allocator(&world.counting)};
-    must(vic_device_open(&wish, &world.device));
+    world.device = device_within(0, 2, &world.counting);
     for (int64_t i = 0; i < N * DIM; i++) rows[i] = random_unit(&random);
     world.rows = matrix_of(rows, N, DIM, VIC_F32);
     must(vic_matrix_write(scratch_path("rows.fbin"), &world.rows, NULL));

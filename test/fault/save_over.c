@@ -11,17 +11,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
-
-static int open_all(void **state) {
-    device = device_of(1);
-    return scratch_open(state);
-}
-static int close_all(void **state) {
-    vic_device_free(device);
-    return scratch_close(state);
-}
-
 static void SAV_03_own_leftovers_go_and_strangers_stay(void **state) {
     (void)state;
     static const struct sample sample = {30, 4, VIC_F32, VIC_L2, false, true, NULL, 1, 0};
@@ -29,7 +18,7 @@ static void SAV_03_own_leftovers_go_and_strangers_stay(void **state) {
     static const char *const strangers[] = {"index.tmp",           "index~", ".index", "index.vicinal-tmp",
                                             ".index2.vicinal-tmp", "indey"};
     const char *path = scratch_path("index");
-    vic_index_free(sample_build(device, &sample, path));
+    vic_index_free(sample_build(test_device, &sample, path));
     struct blob blob = blob_read(path);
     unsigned char *dead = take(3 * blob.size); /* of a writer that died: larger, and no byte of it zero */
     memset(dead, 0xaa, 3 * blob.size);
@@ -39,7 +28,7 @@ static void SAV_03_own_leftovers_go_and_strangers_stay(void **state) {
         blob_write(scratch_path(strangers[i]), stranger, sizeof stranger);
 
     struct vic_index *index = NULL;
-    must(sample_try_open(device, path, 1, &index)); /* opening minds none of them */
+    must(sample_try_open(test_device, path, 1, &index)); /* opening minds none of them */
     assert_true(scratch_has(".index.vicinal-tmp"));
     must(vic_index_save(index, path, NULL));
     vic_index_free(index);
@@ -56,8 +45,8 @@ static void SAV_05_a_smaller_index_over_a_larger_one_is_as_saved_afresh(void **s
     (void)state;
     static const struct sample large = {10000, 8, VIC_F32, VIC_COSINE, true, true, NULL, 1, 0};
     static const struct sample small = {1000, 8, VIC_F32, VIC_COSINE, true, true, NULL, 2, 0};
-    vic_index_free(sample_build(device, &large, scratch_path("over")));
-    struct vic_index *index = sample_build(device, &small, NULL);
+    vic_index_free(sample_build(test_device, &large, scratch_path("over")));
+    struct vic_index *index = sample_build(test_device, &small, NULL);
     must(vic_index_save(index, scratch_path("over"), NULL));
     must(vic_index_save(index, scratch_path("fresh"), NULL));
     struct blob fresh = blob_read(scratch_path("fresh"));
@@ -71,9 +60,10 @@ static void SAV_06_a_second_build_under_one_name_reuses_nothing_of_the_first(voi
     (void)state;
     static const struct sample a = {5000, 32, VIC_F32, VIC_COSINE, false, false, NULL, 1, 0};
     static const struct sample b = {5000, 32, VIC_F32, VIC_COSINE, false, false, NULL, 2, 0};
-    struct vic_index *first = sample_build(device, &a, scratch_path("index"));
-    struct vic_index *second = sample_build(device, &b, scratch_path("index"));
-    struct vic_index *clean = sample_build(device, &b, scratch_path("clean")), *in_memory = sample_build(device, &b, NULL);
+    struct vic_index *first = sample_build(test_device, &a, scratch_path("index"));
+    struct vic_index *second = sample_build(test_device, &b, scratch_path("index"));
+    struct vic_index *clean = sample_build(test_device, &b, scratch_path("clean")),
+                     *in_memory = sample_build(test_device, &b, NULL);
     assert_int_equal(sample_hash(second), sample_hash(clean));
     assert_int_equal(sample_hash(second), sample_hash(in_memory));
     assert_int_not_equal(sample_hash(first), sample_hash(second)); /* and the first, still open, is the first */
@@ -91,7 +81,7 @@ static void SAV_06_a_second_build_under_one_name_reuses_nothing_of_the_first(voi
 static void a_failed_build_into_a_file_leaves_the_old_one(void **state) {
     (void)state;
     static const struct sample old = {100, 4, VIC_F32, VIC_DOT, false, false, NULL, 1, 0};
-    vic_index_free(sample_build(device, &old, scratch_path("index")));
+    vic_index_free(sample_build(test_device, &old, scratch_path("index")));
     struct blob blob = blob_read(scratch_path("index"));
     float *rows = take(4000 * 4 * sizeof *rows);
     for (int i = 0; i < 4000 * 4; i++) rows[i] = (float)i;
@@ -100,7 +90,7 @@ static void a_failed_build_into_a_file_leaves_the_old_one(void **state) {
     struct vic_matrix matrix = matrix_of(rows, 4000, 4, VIC_F32);
     struct vic_build_options options = {.size = sizeof options, .metric = VIC_DOT, .path = scratch_path("index")};
     struct vic_index *index = NULL;
-    assert_int_equal(vic_index_build(device, &matrix, &options, &index), VIC_NOT_FINITE);
+    assert_int_equal(vic_index_build(test_device, &matrix, &options, &index), VIC_NOT_FINITE);
     assert_null(index);
     assert_true(blob_equals_file(&blob, scratch_path("index")));
     assert_int_equal(scratch_count(), 1);
@@ -116,5 +106,5 @@ int main(void) {
         cmocka_unit_test(SAV_06_a_second_build_under_one_name_reuses_nothing_of_the_first),
         cmocka_unit_test(a_failed_build_into_a_file_leaves_the_old_one),
     };
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return cmocka_run_group_tests(tests, place_of_one_setup, place_teardown);
 }

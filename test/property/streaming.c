@@ -13,16 +13,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static bool says(const char *words) { return strstr(vic_last_error(), words) != NULL; }
-
-static struct vic_device *device_with_budget(uint64_t host_bytes, struct counting *counting) {
-    struct vic_device_options options = {.size = sizeof options, .name = "cpu", .threads = 2, .host_bytes = host_bytes};
-    struct vic_device *device = NULL;
-    if (counting) options.allocator = counting_allocator(counting);
-    must(vic_device_open(&options, &device));
-    return device;
-}
-
 static void expect_same_file(const struct vic_index *index, const struct blob *right) {
     must(vic_index_save(index, scratch_path("again"), NULL));
     assert_true(blob_equals_file(right, scratch_path("again")));
@@ -70,7 +60,7 @@ static void every_way_in_makes_the_same_index(void **state) {
     /* the second shape is three blocks of 8 MiB and a part of one */
     static const int64_t shapes[][2] = {{700, 9}, {1100, 6000}, {0, 5}, {1, 1}};
     struct random random = test_random(1);
-    struct vic_device *device = device_with_budget(0, NULL);
+    struct vic_device *device = device_within(0, 2, NULL);
     for (int s = 0; s < 4; s++)
         for (int pair = 0; pair < TYPE_PAIRS; pair += s == 1 ? 5 : 1) {
             bool integers = type_pairs[pair][0] == VIC_I8 || type_pairs[pair][0] == VIC_U8;
@@ -103,7 +93,7 @@ static void rows_need_not_fit_in_memory_on_their_way_into_a_file(void **state) {
     struct counting counting = {0};
     scene_make(&random, &shape, &scene);
     struct vic_matrix rows = matrix_of(scene.data.rows, N, DIM, VIC_F32);
-    struct vic_device *device = device_with_budget(40 << 20, &counting);
+    struct vic_device *device = device_within(40 << 20, 2, &counting);
     struct vic_build_options options = {.size = sizeof options, .ids = scene.ids, .planes = VIC_PLANES_NONE};
     struct vic_reader_options reader = {.size = sizeof reader};
     struct vic_index *index = NULL;
@@ -138,7 +128,7 @@ static void a_build_into_a_file_that_fails_leaves_the_old_file_and_nothing_else(
     float *values = take(N * DIM * 4L), good[] = {1, 2};
     struct random random = test_random(3);
     random_fill(&random, VALUES_UNIT, VIC_F32, N * DIM, values);
-    struct vic_device *device = device_with_budget(0, NULL);
+    struct vic_device *device = device_within(0, 2, NULL);
     struct vic_matrix rows = matrix_of(values, N, DIM, VIC_F32), small = matrix_of(good, 1, 2, VIC_F32);
     struct vic_build_options options = {.size = sizeof options, .path = scratch_path("built"), .planes = VIC_PLANES_NONE};
     struct vic_index *index = NULL;
@@ -152,16 +142,16 @@ static void a_build_into_a_file_that_fails_leaves_the_old_file_and_nothing_else(
 
     values[2500 * DIM + 1999] = NAN; /* in the third block */
     assert_int_equal(vic_index_build(device, &rows, &options, &index), VIC_NOT_FINITE);
-    assert_true(says("row 2500") && says("column 1999"));
+    assert_true(error_says("row 2500") && error_says("column 1999"));
     values[2500 * DIM + 1999] = 1e6f;
     options.dtype = VIC_F16;
     assert_int_equal(vic_index_build(device, &rows, &options, &index), VIC_TYPE);
-    assert_true(says("row 2500") && says("column 1999"));
+    assert_true(error_says("row 2500") && error_says("column 1999"));
     options.dtype = 0;
     options.progress = (struct vic_progress){stop_at_once, &reports};
     assert_int_equal(vic_index_build(device, &rows, &options, &index), VIC_CANCELLED);
     options.progress = (struct vic_progress){NULL, NULL};
-    struct vic_device *poor = device_with_budget(8 << 20, NULL);
+    struct vic_device *poor = device_within(8 << 20, 2, NULL);
     assert_int_equal(vic_index_build(poor, &rows, &options, &index), VIC_BUDGET);
     vic_device_free(poor);
     int64_t twice[N];
@@ -192,7 +182,7 @@ static void no_budget_leaves_a_file_without_an_index(void **state) {
     bool refused = false, built = false;
     for (uint64_t budget = 1 << 20; budget < 24 << 20; budget += 300007) {
         scratch_clear();
-        struct vic_device *device = device_with_budget(budget, NULL);
+        struct vic_device *device = device_within(budget, 2, NULL);
         struct vic_index *index = NULL;
         enum vic_status status = vic_index_build(device, &rows, &options, &index);
         test_says("budget %llu", (unsigned long long)budget);

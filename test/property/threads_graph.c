@@ -2,6 +2,7 @@
  * graph, each with its own beam, parents and codes, get the answers of a lone one. Runs under ThreadSanitizer too, with fewer
  * rows and rounds. */
 #include "support/graphs.h"
+#include "support/sanitizer.h"
 #include "support/scratch.h"
 
 #include <pthread.h>
@@ -16,14 +17,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#if defined(__SANITIZE_THREAD__)
-#define FEW
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define FEW
-#endif
-#endif
-#ifdef FEW
+#if UNDER_THREAD_SANITIZER
 enum { ROWS = 1500, ROUNDS = 20 };
 #else
 enum { ROWS = 6000, ROUNDS = 100 };

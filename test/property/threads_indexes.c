@@ -1,6 +1,7 @@
 /* Many indexes on one device at once: built, filtered, asked and freed by different threads, refused ones among them, and the
  * device's account of its memory is even at the end. Runs under ThreadSanitizer too. */
 #include "support/counting.h"
+#include "support/sanitizer.h"
 #include "support/scene.h"
 
 #include <math.h>
@@ -13,14 +14,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#if defined(__SANITIZE_THREAD__)
-#define FEW
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define FEW
-#endif
-#endif
-#ifdef FEW
+#if UNDER_THREAD_SANITIZER
 enum { ROUNDS = 30 };
 #else
 enum { ROUNDS = 60 };
@@ -94,9 +88,7 @@ static void indexes_of_one_device_come_and_go_in_all_threads(void **state) {
     struct counting counting = {0};
     struct worker workers[THREADS];
     pthread_t threads[THREADS];
-    struct vic_device_options options = {
-        .size = sizeof options, .name = "cpu", .threads = 3, .allocator = counting_allocator(&counting)};
-    must(vic_device_open(&options, &fixture.device));
+    fixture.device = device_within(0, 3, &counting);
     struct vic_device_info before = {.size = sizeof before}, after = before;
     must(vic_device_info(fixture.device, &before));
     for (int i = 0; i < SCENES; i++) {

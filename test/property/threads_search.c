@@ -3,6 +3,7 @@
  * and go on alone without the other.
  *
  * Runs under ThreadSanitizer too, with fewer rows and rounds. */
+#include "support/sanitizer.h"
 #include "support/scene.h"
 
 #include <pthread.h>
@@ -15,14 +16,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#if defined(__SANITIZE_THREAD__)
-#define FEW
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define FEW
-#endif
-#endif
-#ifdef FEW
+#if UNDER_THREAD_SANITIZER
 enum { ROWS = 5000, ROUNDS = 250 };
 #else
 enum { ROWS = 50000, ROUNDS = 1000 };

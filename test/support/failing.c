@@ -1,6 +1,7 @@
 /* malloc and its kin, in front of the C library's. glibc lets a program define them and calls the program's from within
  * itself too; __libc_malloc and the like are its own underneath. Nothing here may allocate, and printing allocates. */
 #include "support/failing.h"
+#include "support/sanitizer.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -26,15 +27,7 @@ struct failing_counts failing_stop(void) {
     return failing_look();
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FAILING_SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define FAILING_SANITIZED
-#endif
-#endif
-
-#if defined(FAILING_SANITIZED) || !defined(__GLIBC__)
+#if UNDER_ADDRESS_SANITIZER || UNDER_THREAD_SANITIZER || !defined(__GLIBC__)
 bool failing_available(void) { return false; }
 #else
 bool failing_available(void) { return true; }

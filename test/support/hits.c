@@ -68,3 +68,21 @@ float *values_random(uint64_t seed, int64_t count) {
     random_fill(&random, VALUES_UNIT, VIC_F32, count, values);
     return values;
 }
+
+void expect_short_answers(struct vic_index *(*build)(struct vic_device *device, const struct data *data)) {
+    static const int64_t kept[] = {3, 7, 11, 19};
+    float *values = values_random(12, 20 * 5), *query = values_random(13, 5);
+    for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++) {
+        struct data data = {values, 20, 5, VIC_F32, metric, NULL};
+        struct order order = order_of(&data, query, 1, VIC_F32), filtered = order_filtered(&order, kept, 4, false);
+        struct vic_index *index = build(test_device, &data);
+        struct vic_filter *filter = NULL;
+        must(vic_filter_create(index, kept, 4, NULL, &filter));
+        expect_hits(index, query, 50, 20, order.ids, order.scores);
+        expect_hits_filtered(index, filter, query, 50, 4, filtered.ids, filtered.scores);
+        vic_filter_free(filter);
+        vic_index_free(index);
+        order_free(&order), order_free(&filtered);
+    }
+    free(values), free(query);
+}

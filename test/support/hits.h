@@ -16,6 +16,8 @@ void expect_hits_filtered(const struct vic_index *index, const struct vic_filter
                           int64_t count, const int64_t *ids, const float *scores);
 /* n vectors against nq queries: every slot of every path equals the oracle's. */
 void expect_oracle(const struct vic_index *index, const struct order *order, int64_t k);
+/* Indexes that `build` makes on the test's device, asked for more than they hold, by all rows and through a filter. */
+void expect_short_answers(struct vic_index *(*build)(struct vic_device *device, const struct data *data));
 /* Uniform in [-1, 1), seeded: the random rows and queries of the cases. */
 float *values_random(uint64_t seed, int64_t count);
 

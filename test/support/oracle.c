@@ -234,33 +234,6 @@ void random_fill(struct random *random, enum values values, enum vic_dtype dtype
 
 /* ---- the library, briefly */
 
-void must(enum vic_status status) {
-    if (status != VIC_OK) fail_msg("%s: %s", vic_status_name(status), vic_last_error());
-}
-
-struct vic_device *device_of(int32_t threads) {
-    struct vic_device *device = NULL;
-    struct vic_device_options options = {.size = sizeof options, .name = getenv("VICINAL_TEST_DEVICE"), .threads = threads};
-    if (!options.name) options.name = "cpu";
-    must(vic_device_open(&options, &device));
-    return device;
-}
-
-struct vic_device *test_device;
-
-int device_setup(void **state) {
-    (void)state;
-    test_device = device_of(0);
-    return 0;
-}
-
-int device_teardown(void **state) {
-    (void)state;
-    vic_device_free(test_device);
-    test_device = NULL;
-    return 0;
-}
-
 struct vic_matrix matrix_of(const void *vectors, int64_t nq, int64_t dim, enum vic_dtype dtype) {
     return (struct vic_matrix){.data = (void *)(uintptr_t)vectors, .rows = nq, .dim = dim, .dtype = dtype};
 }

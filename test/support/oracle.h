@@ -1,10 +1,11 @@
 /* The oracle: what every search must answer, by plain loops and the library's sort, sharing no code with src/.
  *
- * It is the definition of docs/numerics.md and docs/semantics written out once more: 128 accumulators, the halving tree,
+ * It is the definition of docs/numerics.md written out once more: 128 accumulators, the halving tree,
  * exact integers, power-of-two scaling for cosine, better score first and equal scores by the smaller id. Slow on purpose. */
 #ifndef TEST_ORACLE_H
 #define TEST_ORACLE_H
 
+#include "support/devices.h"
 #include "vicinal.h"
 
 #include <stdbool.h>
@@ -51,14 +52,7 @@ void random_fill(struct random *random, enum values values, enum vic_dtype dtype
 void element_set(enum vic_dtype dtype, void *vector, int64_t index, float value);
 float element_get(enum vic_dtype dtype, const void *vector, int64_t index);
 
-/* Aborts the test with the library's sentence unless the status is VIC_OK. */
-void must(enum vic_status status);
-/* An index over the data on a CPU device of `threads` threads, and both gone again. */
-struct vic_device *device_of(int32_t threads);
-/* One device of all cores for a group of tests, between its set-up and its tear-down. */
-extern struct vic_device *test_device;
-int device_setup(void **state);
-int device_teardown(void **state);
+/* An index over the data. */
 struct vic_index *index_of(struct vic_device *device, const struct data *data);
 /* The matrix over nq packed vectors. */
 struct vic_matrix matrix_of(const void *vectors, int64_t nq, int64_t dim, enum vic_dtype dtype);

@@ -17,6 +17,7 @@ int64_t scratch_count(void);
 bool scratch_has(const char *name);
 /* Removes everything in the folder. */
 void scratch_clear(void);
+int scratch_empty(void **state); /* the same, as a tear-down of a test */
 
 struct blob {
     unsigned char *bytes;

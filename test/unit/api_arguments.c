@@ -21,8 +21,7 @@ struct fixture {
 
 static int setup(void **state) {
     static struct fixture fixture;
-    struct vic_device_options options = {.size = sizeof options, .name = "cpu", .threads = 2};
-    must(vic_device_open(&options, &fixture.device));
+    fixture.device = device_within(0, 2, NULL);
     fixture.rows = matrix_of(vectors, 3, 2, VIC_F32);
     fixture.queries = matrix_of(vectors, 2, 2, VIC_F32);
     must(vic_index_build(fixture.device, &fixture.rows, NULL, &fixture.index));

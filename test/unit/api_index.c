@@ -8,20 +8,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
-
-static int setup(void **state) {
-    (void)state;
-    device = device_of(2);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    vic_device_free(device);
-    return 0;
-}
-
 static void every_row_comes_back_by_its_id_bit_for_bit(void **state) {
     (void)state;
     struct random random = test_random(1);
@@ -37,7 +23,7 @@ static void every_row_comes_back_by_its_id_bit_for_bit(void **state) {
                               .ids = (enum scene_ids)(turn / 3 % 3)};
         struct scene scene;
         scene_make(&random, &shape, &scene);
-        struct vic_index *index = index_of(device, &scene.data);
+        struct vic_index *index = index_of(test_device, &scene.data);
         size_t row_bytes = (size_t)shape.dim * vic_dtype_bytes(shape.dtype);
         char *row = take(row_bytes + 1);
         row[row_bytes] = 0x5A;
@@ -66,7 +52,7 @@ static void ids_are_listed_in_order_from_any_place(void **state) {
         struct scene scene;
         int64_t right[300], found[300];
         scene_make(&random, &shape, &scene);
-        struct vic_index *index = index_of(device, &scene.data);
+        struct vic_index *index = index_of(test_device, &scene.data);
         struct vic_index_info info = {.size = sizeof info};
         for (int64_t i = 0; i < 300; i++) right[i] = scene.ids ? scene.ids[i] : i;
         qsort(right, 300, 8, id_compare);
@@ -100,7 +86,7 @@ static void texts_are_found_by_the_id_of_their_row(void **state) {
     struct vic_index_info info = {.size = sizeof info};
     const char *text = NULL;
     size_t length = 0;
-    must(vic_index_build(device, &rows, &options, &index));
+    must(vic_index_build(test_device, &rows, &options, &index));
     must(vic_index_info(index, &info));
     assert_true(info.has_texts);
     must(vic_index_text(index, 900, &text, &length));
@@ -133,7 +119,7 @@ static void an_index_says_what_it_holds(void **state) {
             struct scene scene;
             struct vic_index_info info = {.size = sizeof info};
             scene_make(&random, &shape, &scene);
-            struct vic_index *index = index_with_planes(device, &scene.data, VIC_PLANES_4);
+            struct vic_index *index = index_with_planes(test_device, &scene.data, VIC_PLANES_4);
             bool integers = shape.dtype == VIC_I8 || shape.dtype == VIC_U8;
             must(vic_index_info(index, &info));
             assert_int_equal(info.metric, metric);
@@ -160,7 +146,7 @@ static void an_index_in_memory_can_be_checked(void **state) {
                               .ids = IDS_SHUFFLED};
         struct scene scene;
         scene_make(&random, &shape, &scene);
-        struct vic_index *index = index_of(device, &scene.data);
+        struct vic_index *index = index_of(test_device, &scene.data);
         must(vic_index_check(index, NULL));
         vic_index_free(index);
         scene_free(&scene);
@@ -173,5 +159,5 @@ int main(void) {
         cmocka_unit_test(texts_are_found_by_the_id_of_their_row),     cmocka_unit_test(an_index_says_what_it_holds),
         cmocka_unit_test(an_index_in_memory_can_be_checked),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

@@ -12,22 +12,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static bool says(const char *words) { return strstr(vic_last_error(), words) != NULL; }
-
-static bool says_number(uint64_t number) {
-    char words[32];
-    (void)snprintf(words, sizeof words, "%llu", (unsigned long long)number);
-    return says(words);
-}
-
-static struct vic_device *device_with_budget(uint64_t host_bytes, int32_t threads, struct counting *counting) {
-    struct vic_device_options options = {.size = sizeof options, .name = "cpu", .threads = threads, .host_bytes = host_bytes};
-    struct vic_device *device = NULL;
-    if (counting) options.allocator = counting_allocator(counting);
-    must(vic_device_open(&options, &device));
-    return device;
-}
-
 static uint64_t used_by(const struct vic_device *device) {
     struct vic_device_info info = {.size = sizeof info};
     must(vic_device_info(device, &info));
@@ -88,7 +72,7 @@ static void a_budget_of_the_plan_is_enough_and_one_byte_less_is_not(void **state
         struct vic_plan plan = {.size = sizeof plan};
         form_make(&random, rows[turn % 5], 1 + random_below(&random, 40), &form);
         int32_t threads = 1 + turn % 3;
-        struct vic_device *device = device_with_budget(0, threads, NULL);
+        struct vic_device *device = device_within(0, threads, NULL);
         uint64_t alone = used_by(device);
         must(vic_index_plan(device, form.rows.rows, form.rows.dim, &form.options, &plan));
         assert_true(plan.host_bytes == plan.row_bytes + plan.extra_bytes + plan.workspace_bytes);
@@ -98,7 +82,7 @@ static void a_budget_of_the_plan_is_enough_and_one_byte_less_is_not(void **state
                   (unsigned long long)alone);
 
         struct vic_index *index = NULL;
-        device = device_with_budget(alone + plan.host_bytes, threads, NULL);
+        device = device_within(alone + plan.host_bytes, threads, NULL);
         must(vic_index_build(device, &form.rows, &form.options, &index));
         order_check_search(&form.scene.order, index, &form.scene.order.queries, 0, 10, NULL);
         assert_true(used_by(device) <= alone + plan.host_bytes);
@@ -107,11 +91,12 @@ static void a_budget_of_the_plan_is_enough_and_one_byte_less_is_not(void **state
         vic_device_free(device);
 
         struct counting counting = {0};
-        device = device_with_budget(alone + plan.host_bytes - 1, threads, &counting);
+        device = device_within(alone + plan.host_bytes - 1, threads, &counting);
         int64_t requests = atomic_load(&counting.requests);
         index = NULL;
         assert_int_equal(vic_index_build(device, &form.rows, &form.options, &index), VIC_BUDGET);
-        assert_true(says_number(plan.host_bytes) && says_number(alone + plan.host_bytes - 1) && says("host_bytes"));
+        assert_true(error_says_number(plan.host_bytes) && error_says_number(alone + plan.host_bytes - 1) &&
+                    error_says("host_bytes"));
         assert_null(index);
         assert_int_equal(atomic_load(&counting.requests), requests); /* not even tried */
         assert_true(used_by(device) == alone);
@@ -132,14 +117,14 @@ static void planes_nobody_asked_for_are_left_out_where_there_is_no_room(void **s
     struct vic_matrix rows = matrix_of(scene.data.rows, shape.n, shape.dim, VIC_F32);
     struct vic_build_options options = {.size = sizeof options, .metric = VIC_DOT};
     struct vic_plan plan = {.size = sizeof plan};
-    struct vic_device *device = device_with_budget(0, 2, NULL);
+    struct vic_device *device = device_within(0, 2, NULL);
     uint64_t alone = used_by(device);
     int32_t last = 0;
     must(vic_index_plan(device, shape.n, shape.dim, &options, &plan));
     vic_device_free(device);
     for (uint64_t more = 0; more < 40 << 20; more += 4 << 20) {
         struct vic_index *index = NULL;
-        device = device_with_budget(alone + plan.host_bytes + more, 2, NULL);
+        device = device_within(alone + plan.host_bytes + more, 2, NULL);
         must(vic_index_build(device, &rows, &options, &index));
         order_check_search(&scene.order, index, &scene.order.queries, 0, 10, NULL);
         struct vic_index_info info = {.size = sizeof info};
@@ -157,7 +142,7 @@ static void planes_nobody_asked_for_are_left_out_where_there_is_no_room(void **s
 static void a_plan_takes_nothing_and_grows_with_what_is_asked(void **state) {
     (void)state;
     struct counting counting = {0};
-    struct vic_device *device = device_with_budget(0, 2, &counting);
+    struct vic_device *device = device_within(0, 2, &counting);
     int64_t requests = atomic_load(&counting.requests);
     static const int64_t ids[] = {0};
     struct vic_build_options options = {.size = sizeof options, .metric = VIC_DOT, .planes = VIC_PLANES_NONE};
@@ -213,7 +198,7 @@ static void a_budget_too_small_for_the_device_itself_opens_nothing(void **state)
                                              .allocator = counting_allocator(&counting)};
         struct vic_device *device = NULL;
         enum vic_status status = vic_device_open(&options, &device);
-        assert_true(status == VIC_OK || (status == VIC_BUDGET && says_number(budget)));
+        assert_true(status == VIC_OK || (status == VIC_BUDGET && error_says_number(budget)));
         assert_int_equal(status == VIC_OK, device != NULL);
         vic_device_free(device);
         assert_int_equal(atomic_load(&counting.live_blocks), 0);
@@ -224,7 +209,7 @@ static void a_budget_too_small_for_the_device_itself_opens_nothing(void **state)
 static void a_small_budget_does_not_limit_the_callers_arrays(void **state) {
     (void)state;
     static const float vectors[] = {1, 2, 3};
-    struct vic_device *device = device_with_budget(32 << 20, 1, NULL);
+    struct vic_device *device = device_within(32 << 20, 1, NULL);
     struct vic_matrix rows = matrix_of(vectors, 3, 1, VIC_F32);
     struct vic_index *index = NULL;
     struct vic_build_options options = {.size = sizeof options, .metric = VIC_DOT};
@@ -252,7 +237,7 @@ static void hooks_serve_everything_and_get_everything_back(void **state) {
         struct vic_index *index = NULL;
         struct vic_filter *filter = NULL;
         form_make(&random, 2000, 20, &form);
-        struct vic_device *device = device_with_budget(0, 3, &counting);
+        struct vic_device *device = device_within(0, 3, &counting);
         must(vic_index_build(device, &form.rows, &form.options, &index));
         must(vic_filter_create(index, NULL, 0, NULL, &filter));
         struct vic_device_info info = {.size = sizeof info};
@@ -280,7 +265,7 @@ static void each_refused_request_of_a_build_leaves_nothing(void **state) {
     for (int64_t n = 1;; n++) {
         struct counting counting = {0};
         struct vic_index *index = NULL;
-        struct vic_device *device = device_with_budget(0, 2, &counting);
+        struct vic_device *device = device_within(0, 2, &counting);
         int64_t blocks = atomic_load(&counting.live_blocks);
         counting.fail_at = atomic_load(&counting.requests) + n;
         enum vic_status status = vic_index_build(device, &form.rows, &form.options, &index);
@@ -333,7 +318,7 @@ static void a_search_allocates_nothing(void **state) {
         struct scene scene;
         struct counting counting = {0};
         scene_make(&random, &shape, &scene);
-        struct vic_device *device = device_with_budget(0, 3, &counting);
+        struct vic_device *device = device_within(0, 3, &counting);
         struct vic_index *index = index_with_planes(device, &scene.data, VIC_PLANES_8 | VIC_PLANES_4);
         struct vic_filter *filter = NULL;
         static const int64_t some[] = {1, 5, 9, 100, 599};
@@ -378,7 +363,7 @@ static void a_build_tells_how_far_it_is_and_can_be_stopped(void **state) {
     struct listener listener = {0}, stopper = {.stop_at = 1};
     struct counting counting = {0};
     form_make(&random, 5000, 30, &form);
-    struct vic_device *device = device_with_budget(0, 2, &counting);
+    struct vic_device *device = device_within(0, 2, &counting);
     int64_t blocks = atomic_load(&counting.live_blocks);
     struct vic_index *index = NULL;
     form.options.progress = (struct vic_progress){listen, &listener};

@@ -11,23 +11,19 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
 static struct vic_index *index_made;
 static const float vectors[] = {1, 0, 0, 1};
 
 static int setup(void **state) {
-    (void)state;
     struct vic_matrix rows = matrix_of(vectors, 2, 2, VIC_F32);
-    device = device_of(1);
-    must(vic_index_build(device, &rows, NULL, &index_made));
+    (void)device_setup(state);
+    must(vic_index_build(test_device, &rows, NULL, &index_made));
     return 0;
 }
 
 static int teardown(void **state) {
-    (void)state;
     vic_index_free(index_made);
-    vic_device_free(device);
-    return 0;
+    return device_teardown(state);
 }
 
 /* ---- structs that are taken: what the call says of options that are fine */
@@ -42,14 +38,14 @@ static enum vic_status take_device(const void *options) {
 static enum vic_status take_build(const void *options) {
     struct vic_matrix rows = matrix_of(vectors, 2, 2, VIC_F32);
     struct vic_index *made = NULL;
-    enum vic_status status = vic_index_build(device, &rows, options, &made);
+    enum vic_status status = vic_index_build(test_device, &rows, options, &made);
     assert_int_equal(status == VIC_OK, made != NULL);
     vic_index_free(made);
     return status;
 }
 static enum vic_status take_plan(const void *options) {
     struct vic_plan plan = {.size = sizeof plan};
-    return vic_index_plan(device, 2, 2, options, &plan);
+    return vic_index_plan(test_device, 2, 2, options, &plan);
 }
 static enum vic_status take_filter(const void *options) {
     struct vic_filter *made = NULL;
@@ -78,7 +74,7 @@ static enum vic_status take_score(const void *options) {
 }
 static enum vic_status take_open(const void *options) {
     struct vic_index *made = NULL;
-    return vic_index_open(device, "/no/such/index", options, &made);
+    return vic_index_open(test_device, "/no/such/index", options, &made);
 }
 static enum vic_status take_save(const void *options) { return vic_index_save(index_made, "/no/such/folder/index", options); }
 
@@ -152,12 +148,12 @@ static void options_without_a_size_are_refused_by_name(void **state) {
 
 /* ---- structs that are filled */
 
-static enum vic_status fill_device_info(void *info) { return vic_device_info(device, info); }
+static enum vic_status fill_device_info(void *info) { return vic_device_info(test_device, info); }
 static enum vic_status fill_device_list(void *info) {
     int64_t count = 0;
     return vic_device_list(info, 1, &count);
 }
-static enum vic_status fill_plan(void *plan) { return vic_index_plan(device, 1000, 10, NULL, plan); }
+static enum vic_status fill_plan(void *plan) { return vic_index_plan(test_device, 1000, 10, NULL, plan); }
 static enum vic_status fill_index_info(void *info) { return vic_index_info(index_made, info); }
 static enum vic_status fill_stats(void *stats) {
     int64_t ids[2];

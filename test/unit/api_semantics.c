@@ -11,33 +11,17 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static bool says(const char *words) { return strstr(vic_last_error(), words) != NULL; }
-
 static bool says_place(const char *what, int64_t row, int64_t column) {
     char words[64];
     (void)snprintf(words, sizeof words, "%s %lld, column %lld", what, (long long)row, (long long)column);
-    return says(words);
-}
-
-static struct vic_device *device;
-
-static int setup(void **state) {
-    (void)state;
-    device = device_of(2);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    vic_device_free(device);
-    return 0;
+    return error_says(words);
 }
 
 static enum vic_status build_as(const void *rows, int64_t n, int64_t dim, enum vic_dtype from, enum vic_dtype to,
                                 struct vic_index **index) {
     struct vic_matrix matrix = matrix_of(rows, n, dim, from);
     struct vic_build_options options = {.size = sizeof options, .dtype = to, .metric = VIC_DOT};
-    return vic_index_build(device, &matrix, &options, index);
+    return vic_index_build(test_device, &matrix, &options, index);
 }
 
 /* ---- NaN and infinity */
@@ -191,7 +175,7 @@ static void all_defaults_mean_cosine_float32_and_row_numbers(void **state) {
     struct vic_matrix rows = {.data = (void *)(uintptr_t)vectors, .rows = 2, .dim = 2}; /* type and place left open */
     struct vic_index *index = NULL;
     struct vic_index_info info = {.size = sizeof info};
-    must(vic_index_build(device, &rows, NULL, &index));
+    must(vic_index_build(test_device, &rows, NULL, &index));
     must(vic_index_info(index, &info));
     assert_int_equal(info.metric, VIC_COSINE);
     assert_int_equal(info.dtype, VIC_F32);
@@ -213,7 +197,7 @@ static void scores_and_counts_may_be_left_out(void **state) {
     struct shape shape = {.n = 500, .nq = 9, .dim = 6, .dtype = VIC_F32, .query_dtype = VIC_F32, .metric = VIC_L2};
     struct scene scene;
     scene_make(&random, &shape, &scene);
-    struct vic_index *index = index_of(device, &scene.data);
+    struct vic_index *index = index_of(test_device, &scene.data);
     for (int p = 0; p < PATHS; p++)
         for (int given = 0; given < 4; given++) {
             int64_t ids[9 * 20];
@@ -255,7 +239,7 @@ static void the_callers_rows_and_ids_may_go_after_the_build(void **state) {
     struct vic_matrix matrix = matrix_of(rows, 90, 5, VIC_F16);
     struct vic_build_options options = {.size = sizeof options, .ids = ids, .texts = &texts, .metadata = metadata};
     struct vic_index *index = NULL;
-    must(vic_index_build(device, &matrix, &options, &index));
+    must(vic_index_build(test_device, &matrix, &options, &index));
     memset(rows, 0xFF, row_bytes);
     memset(ids, 0xFF, 90 * 8);
     memset(metadata, 'x', sizeof metadata - 1);
@@ -295,7 +279,7 @@ static void too_little_room_for_a_threshold_says_how_much_is_needed(void **state
     struct shape shape = {.n = 50, .nq = 4, .dim = 3, .dtype = VIC_F32, .query_dtype = VIC_F32, .metric = VIC_DOT};
     struct scene scene;
     scene_make(&random, &shape, &scene);
-    struct vic_index *index = index_of(device, &scene.data);
+    struct vic_index *index = index_of(test_device, &scene.data);
     int64_t offsets[5], wanted[5], ids[200];
     float scores[200], threshold = scene.order.scores[20];
     struct vic_ranges ranges = {wanted, ids, scores, 200};
@@ -312,7 +296,7 @@ static void too_little_room_for_a_threshold_says_how_much_is_needed(void **state
         assert_true(ids[capacity] == -77 && scores[capacity] == -77.0f);
         (void)snprintf(needed, sizeof needed, "%lld hits", (long long)wanted[4]);
         (void)snprintf(had, sizeof had, "capacity %lld", (long long)capacity);
-        assert_true(says(needed) && says(had));
+        assert_true(error_says(needed) && error_says(had));
     }
     ranges = (struct vic_ranges){offsets, ids, scores, wanted[4]};
     must(vic_index_within(index, &scene.order.queries, threshold, NULL, &ranges));
@@ -344,7 +328,7 @@ static void statistics_say_what_was_done(void **state) {
     struct shape shape = {.n = 3000, .nq = 7, .dim = 10, .dtype = VIC_F16, .query_dtype = VIC_F32, .metric = VIC_DOT};
     struct scene scene;
     scene_make(&random, &shape, &scene);
-    struct vic_index *index = index_of(device, &scene.data);
+    struct vic_index *index = index_of(test_device, &scene.data);
     for (enum vic_path path = 0; path <= VIC_PATH_SELECT; path++) {
         struct vic_search_stats stats;
         memset(&stats, 0x77, sizeof stats);
@@ -372,7 +356,7 @@ static void a_path_that_cannot_be_taken_gives_way_and_says_so(void **state) {
     struct data data = {.n = 200000, .dim = 1, .dtype = VIC_U8, .metric = VIC_DOT, .rows = take(200000)};
     struct random random = {6};
     random_fill(&random, VALUES_UNIT, VIC_U8, data.n, data.rows);
-    struct vic_index *index = index_of(device, &data);
+    struct vic_index *index = index_of(test_device, &data);
     const uint8_t query = 1;
     struct vic_matrix matrix = matrix_of(&query, 1, 1, VIC_U8);
     int64_t *right = take((size_t)data.n * 8), *ids = take((size_t)data.n * 8);
@@ -407,5 +391,5 @@ int main(void) {
         cmocka_unit_test(statistics_say_what_was_done),
         cmocka_unit_test(a_path_that_cannot_be_taken_gives_way_and_says_so),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

@@ -17,16 +17,9 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-static struct vic_device *device_cpu(void) {
-    struct vic_device *device = NULL;
-    struct vic_device_options options = {.size = sizeof options, .name = "cpu", .threads = 2};
-    must(vic_device_open(&options, &device));
-    return device;
-}
-
 /* The costs that a device has which opens now. */
 static struct costs costs_now(void) {
-    struct vic_device *device = device_cpu();
+    struct vic_device *device = device_within(0, 2, NULL);
     struct costs costs = device->costs;
     vic_device_free(device);
     return costs;
@@ -183,7 +176,7 @@ static void answers_do_not_depend_on_it(void **state) {
     float right_scores[NQ * K], scores[NQ * K];
     for (size_t i = 0; i <= COUNT(files); i++) {
         if (i > 0) file_make(files[i - 1][0], files[i - 1][1]);
-        struct vic_device *device = device_cpu();
+        struct vic_device *device = device_within(0, 2, NULL);
         struct vic_index *index = NULL;
         struct vic_matrix rows = matrix_of(values, N, DIM, VIC_F32), queries = matrix_of(values + N * DIM, NQ, DIM, VIC_F32);
         struct vic_hits hits = {.ids = i ? ids : right_ids, .scores = i ? scores : right_scores};
@@ -207,7 +200,7 @@ static void answers_do_not_depend_on_it(void **state) {
 static void measuring_is_kept_and_read_again(void **state) {
     (void)state;
     (void)unlink(file_path());
-    struct vic_device *device = device_cpu();
+    struct vic_device *device = device_within(0, 2, NULL);
     struct vic_calibration found = {.size = sizeof found};
     uint64_t held = atomic_load(&device->host.used);
     must(vic_device_calibrate(device, NULL, &found));

@@ -307,26 +307,20 @@ static void magic_alone_makes_a_container(void **state) {
     assert_false(file_is_container("VICINAL\r\n", 9));
 }
 
-static int clear(void **state) {
-    (void)state;
-    scratch_clear();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(sections_come_back_as_they_were_written, clear),
-        cmocka_unit_test_teardown(the_page_is_as_the_specification_says, clear),
-        cmocka_unit_test_teardown(a_section_must_get_exactly_its_bytes, clear),
-        cmocka_unit_test_teardown(names_are_short_plain_and_unique, clear),
-        cmocka_unit_test_teardown(a_size_no_file_can_have_is_refused, clear),
-        cmocka_unit_test_teardown(every_prefix_and_a_longer_file_are_refused, clear),
-        cmocka_unit_test_teardown(what_is_no_file_is_refused_without_waiting, clear),
-        cmocka_unit_test_teardown(FMT_05_hostile_pages_are_refused_by_what_is_wrong, clear),
-        cmocka_unit_test_teardown(two_sections_of_one_name_are_refused, clear),
-        cmocka_unit_test_teardown(verify_names_the_changed_section_and_the_gap, clear),
-        cmocka_unit_test_teardown(verify_reports_its_end_and_can_be_stopped, clear),
-        cmocka_unit_test_teardown(a_long_path_keeps_its_end_in_sentences, clear),
+        cmocka_unit_test_teardown(sections_come_back_as_they_were_written, scratch_empty),
+        cmocka_unit_test_teardown(the_page_is_as_the_specification_says, scratch_empty),
+        cmocka_unit_test_teardown(a_section_must_get_exactly_its_bytes, scratch_empty),
+        cmocka_unit_test_teardown(names_are_short_plain_and_unique, scratch_empty),
+        cmocka_unit_test_teardown(a_size_no_file_can_have_is_refused, scratch_empty),
+        cmocka_unit_test_teardown(every_prefix_and_a_longer_file_are_refused, scratch_empty),
+        cmocka_unit_test_teardown(what_is_no_file_is_refused_without_waiting, scratch_empty),
+        cmocka_unit_test_teardown(FMT_05_hostile_pages_are_refused_by_what_is_wrong, scratch_empty),
+        cmocka_unit_test_teardown(two_sections_of_one_name_are_refused, scratch_empty),
+        cmocka_unit_test_teardown(verify_names_the_changed_section_and_the_gap, scratch_empty),
+        cmocka_unit_test_teardown(verify_reports_its_end_and_can_be_stopped, scratch_empty),
+        cmocka_unit_test_teardown(a_long_path_keeps_its_end_in_sentences, scratch_empty),
         cmocka_unit_test(magic_alone_makes_a_container),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);

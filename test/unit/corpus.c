@@ -11,8 +11,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static bool says(const char *words) { return strstr(vic_last_error(), words) != NULL; }
-
 /* ---- shapes */
 
 static void shapes_within_the_limits_pass(void **state) {
@@ -38,7 +36,7 @@ static void shapes_beyond_them_are_told_limit_and_number(void **state) {
                 {8, INT64_MAX, VIC_DIMENSION, "65536", "9223372036854775807"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         assert_int_equal(corpus_check_shape(rows[i].n, rows[i].dim, VIC_F32, VIC_DOT), rows[i].status);
-        assert_true(says(rows[i].limit) && says(rows[i].found));
+        assert_true(error_says(rows[i].limit) && error_says(rows[i].found));
     }
     static const int wrong[] = {0, -1, 6, INT32_MAX};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
@@ -88,11 +86,11 @@ static void a_repeated_or_negative_id_is_named_with_its_rows(void **state) {
     static const int64_t negative[] = {3, 4, -5, 7}, twice[] = {90, 7, 33, 7}, together[] = {1, 2, 2, 3};
     uint32_t *places = NULL;
     assert_int_equal(corpus_places(&mem_default, negative, 4, &places), VIC_ID);
-    assert_true(says("-5") && says("row 2"));
+    assert_true(error_says("-5") && error_says("row 2"));
     assert_int_equal(corpus_places(&mem_default, twice, 4, &places), VIC_ID);
-    assert_true(says("found 7") && says("row 1") && says("row 3"));
+    assert_true(error_says("found 7") && error_says("row 1") && error_says("row 3"));
     assert_int_equal(corpus_places(&mem_default, together, 4, &places), VIC_ID);
-    assert_true(says("found 2") && says("row 1") && says("row 2"));
+    assert_true(error_says("found 2") && error_says("row 1") && error_says("row 2"));
     assert_null(places);
 }
 
@@ -184,7 +182,7 @@ static void offsets_that_leave_the_texts_are_a_bad_file(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         offsets[0] = wrong[i][0], offsets[1] = wrong[i][1];
         assert_int_equal(corpus_text(&corpus, 0, &text, &bytes), VIC_FORMAT);
-        assert_true(says("row 0"));
+        assert_true(error_says("row 0"));
     }
     assert_null(text);
     corpus.texts.offsets = NULL;
@@ -209,7 +207,7 @@ static void metadata_is_a_json_object_kept_to_the_byte(void **state) {
         struct corpus corpus;
         must(corpus_alloc(&mem_default, 0, 1, VIC_U8, VIC_DOT, false, &corpus));
         assert_int_equal(corpus_set_metadata(&corpus, wrong[i]), VIC_ARGUMENT);
-        assert_true(says("JSON object"));
+        assert_true(error_says("JSON object"));
         assert_null(corpus.metadata);
         corpus_free(&corpus);
     }

@@ -11,8 +11,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static bool says(const char *words) { return strstr(vic_last_error(), words) != NULL; }
-
 static struct vic_index *numbered_index(struct vic_device *device, int64_t n, const int64_t *ids) {
     unsigned char *rows = take((size_t)n);
     for (int64_t i = 0; i < n; i++) rows[i] = (unsigned char)i;
@@ -104,7 +102,7 @@ static void another_indexs_filter_is_refused(void **state) {
     struct vic_hits hits = {.ids = ids};
     struct vic_ranges ranges = {.offsets = offsets};
     assert_int_equal(vic_index_search(other, &queries, 2, &options, &hits), VIC_ARGUMENT);
-    assert_true(says("another index"));
+    assert_true(error_says("another index"));
     assert_int_equal(vic_index_within(other, &queries, 0, &options, &ranges), VIC_ARGUMENT);
     assert_int_equal(vic_index_score(other, &queries, ids, 2, &options, scores), VIC_ARGUMENT);
     assert_true(ids[0] == 11 && ids[1] == 12);
@@ -124,9 +122,9 @@ static void bad_arguments_leave_the_place_alone(void **state) {
     assert_int_equal(vic_filter_create(NULL, ids, 1, NULL, &filter), VIC_ARGUMENT);
     assert_int_equal(vic_filter_create(index, NULL, 1, NULL, &filter), VIC_ARGUMENT);
     assert_int_equal(vic_filter_create(index, ids, -1, NULL, &filter), VIC_ARGUMENT);
-    assert_true(says("-1"));
+    assert_true(error_says("-1"));
     assert_int_equal(vic_filter_create(index, ids, 1, &unset, &filter), VIC_ARGUMENT);
-    assert_true(says("vic_filter_options"));
+    assert_true(error_says("vic_filter_options"));
     assert_int_equal(vic_filter_create(index, ids, 1, NULL, NULL), VIC_ARGUMENT);
     assert_ptr_equal(filter, mark);
     vic_index_free(index);
@@ -136,10 +134,7 @@ static void bad_arguments_leave_the_place_alone(void **state) {
 static void a_filter_counts_against_the_budget_and_gives_it_back(void **state) {
     (void)state;
     struct counting counting = {0};
-    struct vic_device_options options = {
-        .size = sizeof options, .name = "cpu", .threads = 1, .allocator = counting_allocator(&counting)};
-    struct vic_device *device = NULL;
-    must(vic_device_open(&options, &device));
+    struct vic_device *device = device_within(0, 1, &counting);
     struct vic_index *index = numbered_index(device, 100000, NULL);
     struct vic_device_info before = {.size = sizeof before}, during = before, after = before;
     struct vic_filter *filter = NULL;

@@ -17,19 +17,16 @@ enum { N = 900, DIM = 24 };
 static const struct vic_graph_options small = {.size = sizeof small, .degree = 9, .beam = 25, .alpha = 1.3f, .force = 1};
 
 static struct counting counting;
-static struct vic_device *device;
 
 static int setup(void **state) {
-    const struct vic_device_options options = {
-        .size = sizeof options, .name = "cpu", .threads = 2, .allocator = counting_allocator(&counting)};
-    must(vic_device_open(&options, &device));
+    test_device = device_within(0, 2, &counting);
     return scratch_open(state);
 }
 
 static int teardown(void **state) {
-    vic_device_free(device);
+    int status = place_teardown(state);
     assert_int_equal(counting.live_blocks, 0);
-    return scratch_close(state);
+    return status;
 }
 
 static struct vic_index *flat_file(const struct data *data, const char *path) {
@@ -37,14 +34,14 @@ static struct vic_index *flat_file(const struct data *data, const char *path) {
         .size = sizeof options, .metric = data->metric, .planes = VIC_PLANES_NONE, .path = path};
     const struct vic_matrix rows = matrix_of(data->rows, data->n, data->dim, data->dtype);
     struct vic_index *index = NULL;
-    must(vic_index_build(device, &rows, &options, &index));
+    must(vic_index_build(test_device, &rows, &options, &index));
     return index;
 }
 
 static struct vic_index *gained(const char *path, const struct vic_graph_options *graph) {
     const struct vic_open_options options = {.size = sizeof options, .graph = graph};
     struct vic_index *index = NULL;
-    must(vic_index_open(device, path, &options, &index));
+    must(vic_index_open(test_device, path, &options, &index));
     return index;
 }
 
@@ -67,7 +64,7 @@ static void a_gained_graph_makes_the_file_of_a_built_one(void **state) {
                 .size = sizeof options, .metric = metric, .path = scratch_path("built"), .graph = &small};
             const struct vic_matrix matrix = matrix_of(rows, N, DIM, dtype);
             struct vic_index *built = NULL, *flat = flat_file(&data, scratch_path("flat"));
-            must(vic_index_build(device, &matrix, &options, &built));
+            must(vic_index_build(test_device, &matrix, &options, &built));
             struct vic_index *index = gained(scratch_path("flat"), &small);
             must(vic_index_check(index, NULL));
             struct blob blob = blob_read(scratch_path("built"));
@@ -101,7 +98,7 @@ static void gaining_a_graph_copies_no_rows(void **state) {
 static void a_graph_in_the_file_gives_way_to_one_that_is_asked_for(void **state) {
     (void)state;
     const struct sample sample = {.n = 300, .dim = 8, .dtype = VIC_F32, .metric = VIC_L2, .seed = 5, .planes = SAMPLE_GRAPH};
-    vic_index_free(sample_build(device, &sample, scratch_path("graph")));
+    vic_index_free(sample_build(test_device, &sample, scratch_path("graph")));
     struct vic_index *index = gained(scratch_path("graph"), &small);
     assert_int_equal(info_of(index).degree, 9);
     vic_index_free(index);
@@ -124,15 +121,15 @@ static void a_graph_that_cannot_be_had_leaves_nothing(void **state) {
     struct vic_index *index = NULL;
     struct vic_open_options options = {.size = sizeof options, .graph = &small, .progress = {.report = stop}};
     int64_t before = counting.live_bytes;
-    assert_int_equal(vic_index_open(device, scratch_path("flat"), &options, &index), VIC_CANCELLED);
+    assert_int_equal(vic_index_open(test_device, scratch_path("flat"), &options, &index), VIC_CANCELLED);
     assert_int_equal(counting.live_bytes, before);
     const struct vic_graph_options wrong = {.size = sizeof wrong, .degree = 513};
     options.progress.report = NULL, options.graph = &wrong;
-    assert_int_equal(vic_index_open(device, scratch_path("flat"), &options, &index), VIC_ARGUMENT);
+    assert_int_equal(vic_index_open(test_device, scratch_path("flat"), &options, &index), VIC_ARGUMENT);
     options.graph = &small;
     for (int64_t n = 1;; n++) {
         counting.fail_at = counting.requests + n, counting.refused = 0;
-        enum vic_status status = vic_index_open(device, scratch_path("flat"), &options, &index);
+        enum vic_status status = vic_index_open(test_device, scratch_path("flat"), &options, &index);
         counting.fail_at = 0;
         if (counting.refused == 0) {
             must(status);
@@ -162,7 +159,7 @@ static void a_file_says_who_built_its_graph_and_how(void **state) {
     struct vic_index *index = gained(scratch_path("flat"), &small), *opened = NULL;
     struct vic_index_info told = info_of(index);
     must(vic_index_save(index, scratch_path("graph"), NULL));
-    must(vic_index_open(device, scratch_path("graph"), NULL, &opened));
+    must(vic_index_open(test_device, scratch_path("graph"), NULL, &opened));
     struct vic_index_info info = info_of(opened);
     assert_string_equal(info.graph_builder, "vicinal 1");
     assert_int_equal(info.graph_beam, 25);
@@ -208,7 +205,7 @@ static void a_report_counts_what_is_there(void **state) {
     (void)state;
     float *rows = copies_random(8, N, DIM, N - 100);
     struct data data = {rows, N, DIM, VIC_F32, VIC_L2, NULL};
-    struct vic_index *index = graph_of(device, &data, 20, 40), *flat = flat_file(&data, scratch_path("flat"));
+    struct vic_index *index = graph_of(test_device, &data, 20, 40), *flat = flat_file(&data, scratch_path("flat"));
     const struct graph *graph = &index->graph;
     struct vic_graph_report report = {.size = sizeof report};
     must(vic_index_graph(index, &report));
@@ -244,7 +241,7 @@ static void a_report_counts_what_is_there(void **state) {
 static void a_report_of_a_damaged_graph_says_so(void **state) {
     (void)state;
     const struct sample sample = {.n = 300, .dim = 8, .dtype = VIC_F32, .metric = VIC_L2, .seed = 5, .planes = SAMPLE_GRAPH};
-    vic_index_free(sample_build(device, &sample, scratch_path("graph")));
+    vic_index_free(sample_build(test_device, &sample, scratch_path("graph")));
     struct blob blob = blob_read(scratch_path("graph"));
     size_t bytes = 0;
     uint32_t *slots = (uint32_t *)section_bytes(&blob, "graph", &bytes);
@@ -258,12 +255,12 @@ static void a_report_of_a_damaged_graph_says_so(void **state) {
                 uint32_t *slot = slots + row * SAMPLE_DEGREE;
                 if (slot[j] == slot_unused || (j < i && slot[j] == slot[i]) || slot[i] == row) slot[i] = slot_unused;
             }
-    must(blob_open(device, &blob, 0, &index));
+    must(blob_open(test_device, &blob, 0, &index));
     must(vic_index_graph(index, &report));
     assert_true(report.unreached >= 1 && report.unreached < 300);
     vic_index_free(index);
     slots[0] = 300;
-    must(blob_open(device, &blob, 0, &index));
+    must(blob_open(test_device, &blob, 0, &index));
     assert_int_equal(vic_index_graph(index, &report), VIC_FORMAT);
     assert_non_null(strstr(vic_last_error(), "row 0, slot 0"));
     vic_index_free(index);
@@ -282,10 +279,10 @@ static void a_built_index_holds_rows_codes_and_slots(void **state) {
             const struct vic_build_options options = {
                 .size = sizeof options, .dtype = dtype, .metric = metric, .planes = VIC_PLANES_8, .graph = &small};
             struct vic_plan plan = {.size = sizeof plan};
-            must(vic_index_plan(device, N, DIM, &options, &plan));
+            must(vic_index_plan(test_device, N, DIM, &options, &plan));
             int64_t before = counting.live_bytes;
             counting.peak_bytes = before;
-            struct vic_index *index = graph_of(device, &data, small.degree, small.beam);
+            struct vic_index *index = graph_of(test_device, &data, small.degree, small.beam);
             struct vic_index_info info = info_of(index);
             int64_t codes = (int64_t)planes_bytes(&index->corpus.rows, VIC_PLANES_8), norms = metric == VIC_COSINE ? 4 * N : 0;
             int64_t most = N * DIM * (int64_t)vic_dtype_bytes(dtype) + codes + norms + N * (int64_t)sizeof(uint32_t) * (9 + 1);

@@ -24,8 +24,6 @@ struct newer {
     int64_t first, second, third;
 };
 
-static bool says(const char *words) { return strstr(vic_last_error(), words) != NULL; }
-
 static void no_options_are_all_defaults(void **state) {
     (void)state;
     struct ours ours = {1, 2, 3};
@@ -58,7 +56,7 @@ static void a_newer_callers_set_field_is_refused_at_its_byte(void **state) {
         ((unsigned char *)&newer)[byte] = 1;
         assert_int_equal(options_take(&ours, sizeof ours, &newer, "ours"), VIC_UNSUPPORTED);
         (void)snprintf(number, sizeof number, "byte %zu", byte);
-        assert_true(says(number) && says("ours") && says(vic_version()));
+        assert_true(error_says(number) && error_says("ours") && error_says(vic_version()));
     }
 }
 
@@ -68,7 +66,7 @@ static void a_size_that_was_never_set_is_refused_with_the_right_one(void **state
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct ours ours = {0}, theirs = {wrong[i], 5, 6}, before = theirs;
         assert_int_equal(options_take(&ours, sizeof ours, &theirs, "the struct"), VIC_ARGUMENT);
-        assert_true(says("the struct") && says("24"));
+        assert_true(error_says("the struct") && error_says("24"));
         assert_int_equal(options_give(&theirs, &ours, sizeof ours, "the struct"), VIC_ARGUMENT);
         assert_memory_equal(&theirs, &before, sizeof theirs);
     }
@@ -84,7 +82,7 @@ static void the_largest_size_that_is_believed_is_read_to_its_end(void **state) {
     must(options_take(&ours, sizeof ours, large, "ours"));
     large[65535] = 1;
     assert_int_equal(options_take(&ours, sizeof ours, large, "ours"), VIC_UNSUPPORTED);
-    assert_true(says("65535"));
+    assert_true(error_says("65535"));
     free(large);
 }
 
@@ -102,7 +100,7 @@ static void results_fill_what_the_caller_has_and_zero_the_rest(void **state) {
     must(options_give(&newer, &ours, sizeof ours, "ours"));
     assert_true(newer.size == sizeof newer && newer.first == 1 && newer.second == 2 && newer.third == 0);
     assert_int_equal(options_give(NULL, &ours, sizeof ours, "the_name"), VIC_ARGUMENT);
-    assert_true(says("the_name"));
+    assert_true(error_says("the_name"));
 }
 
 int main(void) {

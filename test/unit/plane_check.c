@@ -11,21 +11,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
-
-static int open_all(void **state) {
-    device = device_of(1);
-    return scratch_open(state);
-}
-static int close_all(void **state) {
-    vic_device_free(device);
-    return scratch_close(state);
-}
-
 static const struct sample planed = {20, 70, VIC_F32, VIC_L2, false, false, NULL, 9, VIC_PLANES_8 | VIC_PLANES_4};
 
 static struct blob planed_blob(void) {
-    vic_index_free(sample_build(device, &planed, scratch_path("planed")));
+    vic_index_free(sample_build(test_device, &planed, scratch_path("planed")));
     return blob_read(scratch_path("planed"));
 }
 
@@ -56,7 +45,7 @@ static void check_names_the_plane_that_is_not_its_rows(void **state) {
         assert_true(wrong[i].at < bytes);
         *byte ^= wrong[i].mask;
         page_seal(&blob);
-        blob_found_by_check(device, &blob, wrong[i].says);
+        blob_found_by_check(test_device, &blob, wrong[i].says);
         blob_free(&blob);
     }
     blob_free(&good);
@@ -74,8 +63,8 @@ static void planes_that_promise_less_pass_their_check(void **state) {
         memcpy(section_bytes(&blob, names[i], &bytes) + 12, &more, sizeof more);
     }
     page_seal(&blob);
-    must(blob_open(device, &blob, 1, &index));
-    struct vic_index *plain = sample_open(device, scratch_path("planed"));
+    must(blob_open(test_device, &blob, 1, &index));
+    struct vic_index *plain = sample_open(test_device, scratch_path("planed"));
     assert_int_equal(sample_hash(index), sample_hash(plain));
     vic_index_free(plain);
     vic_index_free(index);
@@ -97,7 +86,7 @@ static void planes_of_wild_rows_pass_their_check(void **state) {
                 struct vic_build_options options = {
                     .size = sizeof options, .metric = (enum vic_metric)metric, .planes = VIC_PLANES_8 | VIC_PLANES_4};
                 struct vic_index *index = NULL;
-                must(vic_index_build(device, &matrix, &options, &index));
+                must(vic_index_build(test_device, &matrix, &options, &index));
                 must(vic_index_check(index, NULL));
                 vic_index_free(index);
             }
@@ -112,7 +101,7 @@ static void a_part_of_a_plane_is_refused(void **state) {
         size_t entry = page_entry(&blob, names[i]);
         blob.bytes[entry] = 'x';
         page_seal(&blob);
-        blob_refused(device, &blob, VIC_FORMAT, names[i]);
+        blob_refused(test_device, &blob, VIC_FORMAT, names[i]);
         blob.bytes[entry] = 'p';
     }
     blob_free(&blob);
@@ -125,5 +114,5 @@ int main(void) {
         cmocka_unit_test(planes_of_wild_rows_pass_their_check),
         cmocka_unit_test(a_part_of_a_plane_is_refused),
     };
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return cmocka_run_group_tests(tests, place_of_one_setup, place_teardown);
 }

@@ -273,11 +273,8 @@ static void out_of_memory_leaves_nothing_behind(void **state) {
     uint8_t *codes = take(900);
     for (int64_t n = 1, refused = 1; refused; n++) {
         struct counting counting = {0};
-        struct vic_device_options options = {
-            .size = sizeof options, .name = "cpu", .threads = 2, .allocator = counting_allocator(&counting)};
-        struct vic_device *device = NULL;
+        struct vic_device *device = device_within(0, 2, &counting);
         struct pq pq = {0};
-        must(vic_device_open(&options, &device));
         int64_t before = counting.live_blocks;
         counting.fail_at = counting.requests + n;
         enum vic_status status = pq_train(device, rows, &training, NULL, &pq);

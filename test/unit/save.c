@@ -234,28 +234,21 @@ static void the_lock_is_gone_at_the_end_even_if_a_copy_of_the_descriptor_lives(v
     (void)close(copy);
 }
 
-static int clear(void **state) {
-    (void)state;
-    (void)unlink(scratch_path("folder/target"));
-    scratch_clear();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(the_file_gets_its_name_at_the_end_and_nothing_stays, clear),
-        cmocka_unit_test_teardown(without_a_commit_all_is_as_before, clear),
-        cmocka_unit_test_teardown(the_size_is_the_committed_one, clear),
-        cmocka_unit_test_teardown(permissions_are_the_old_files_or_the_umasks, clear),
-        cmocka_unit_test_teardown(a_link_stays_and_its_target_is_replaced, clear),
-        cmocka_unit_test_teardown(two_names_of_one_file_are_one_lock, clear),
-        cmocka_unit_test_teardown(what_is_no_file_is_not_replaced, clear),
-        cmocka_unit_test_teardown(names_that_cannot_be_written_are_refused, clear),
-        cmocka_unit_test_teardown(the_longest_name_can_be_saved, clear),
-        cmocka_unit_test_teardown(a_relative_path_means_the_folder_of_then, clear),
-        cmocka_unit_test_teardown(a_leftover_is_taken_over, clear),
-        cmocka_unit_test_teardown(a_trap_in_place_of_the_temporary_is_refused, clear),
-        cmocka_unit_test_teardown(the_lock_is_gone_at_the_end_even_if_a_copy_of_the_descriptor_lives, clear),
+        cmocka_unit_test_teardown(the_file_gets_its_name_at_the_end_and_nothing_stays, scratch_empty),
+        cmocka_unit_test_teardown(without_a_commit_all_is_as_before, scratch_empty),
+        cmocka_unit_test_teardown(the_size_is_the_committed_one, scratch_empty),
+        cmocka_unit_test_teardown(permissions_are_the_old_files_or_the_umasks, scratch_empty),
+        cmocka_unit_test_teardown(a_link_stays_and_its_target_is_replaced, scratch_empty),
+        cmocka_unit_test_teardown(two_names_of_one_file_are_one_lock, scratch_empty),
+        cmocka_unit_test_teardown(what_is_no_file_is_not_replaced, scratch_empty),
+        cmocka_unit_test_teardown(names_that_cannot_be_written_are_refused, scratch_empty),
+        cmocka_unit_test_teardown(the_longest_name_can_be_saved, scratch_empty),
+        cmocka_unit_test_teardown(a_relative_path_means_the_folder_of_then, scratch_empty),
+        cmocka_unit_test_teardown(a_leftover_is_taken_over, scratch_empty),
+        cmocka_unit_test_teardown(a_trap_in_place_of_the_temporary_is_refused, scratch_empty),
+        cmocka_unit_test_teardown(the_lock_is_gone_at_the_end_even_if_a_copy_of_the_descriptor_lives, scratch_empty),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

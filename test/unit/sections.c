@@ -14,31 +14,20 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-static struct vic_device *device;
-
-static int open_all(void **state) {
-    device = device_of(1);
-    return scratch_open(state);
-}
-static int close_all(void **state) {
-    vic_device_free(device);
-    return scratch_close(state);
-}
-
 static const char metadata[] = "{ \"name\": \"caf\xc3\xa9\", \"weights\": [0.1, 1e300], \"n\": 12345678901234567 }";
 static const struct sample rich = {20, 8, VIC_F32, VIC_COSINE, true, true, metadata, 1, VIC_PLANES_NONE};
 
 /* The rich sample's file. */
 static struct blob rich_blob(void) {
     const char *path = scratch_path("rich");
-    vic_index_free(sample_build(device, &rich, path));
+    vic_index_free(sample_build(test_device, &rich, path));
     return blob_read(path);
 }
 
 /* ---------------------------------------------------------------- round trips */
 
 static void one_round(const struct sample *sample) {
-    struct vic_index *built = sample_build(device, sample, NULL);
+    struct vic_index *built = sample_build(test_device, sample, NULL);
     must(vic_index_save(built, scratch_path("a"), NULL));
     must(vic_index_save(built, scratch_path("b"), NULL));
     uint64_t hash = sample_hash(built);
@@ -46,9 +35,9 @@ static void one_round(const struct sample *sample) {
     struct blob first = blob_read(scratch_path("a"));
     assert_true(blob_equals_file(&first, scratch_path("b")));
 
-    struct vic_index *opened = NULL, *streamed = sample_build(device, sample, scratch_path("streamed"));
+    struct vic_index *opened = NULL, *streamed = sample_build(test_device, sample, scratch_path("streamed"));
     assert_true(blob_equals_file(&first, scratch_path("streamed")));
-    must(sample_try_open(device, scratch_path("a"), 1, &opened));
+    must(sample_try_open(test_device, scratch_path("a"), 1, &opened));
     assert_int_equal(sample_hash(opened), hash);
     assert_int_equal(sample_hash(streamed), hash);
     must(vic_index_check(opened, NULL));
@@ -89,7 +78,7 @@ static void metadata_comes_back_to_the_letter(void **state) {
     struct blob blob = rich_blob();
     struct vic_index *index = NULL;
     struct vic_index_info info = {.size = sizeof info};
-    must(blob_open(device, &blob, 0, &index));
+    must(blob_open(test_device, &blob, 0, &index));
     must(vic_index_info(index, &info));
     assert_string_equal(info.metadata, metadata);
     vic_index_free(index);
@@ -100,8 +89,8 @@ static void EMP_01_an_empty_index_answers_the_same_after_save_and_open(void **st
     (void)state;
     static const int64_t batches[] = {0, 1, 19, 20, 21};
     const struct sample empty = {.dim = 8, .dtype = VIC_F32, .metric = VIC_DOT};
-    vic_index_free(sample_build(device, &empty, scratch_path("empty")));
-    struct vic_index *index = sample_open(device, scratch_path("empty"));
+    vic_index_free(sample_build(test_device, &empty, scratch_path("empty")));
+    struct vic_index *index = sample_open(test_device, scratch_path("empty"));
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         float queries[21 * 8] = {0}, scores[21 * 5];
         int64_t ids[21 * 5];
@@ -128,9 +117,9 @@ static void IDS_10_wide_ids_come_back_exactly(void **state) {
     struct vic_index *index = NULL;
     int64_t ids[4];
     struct vic_index_info info = {.size = sizeof info};
-    must(vic_index_build(device, &matrix, &options, &index));
+    must(vic_index_build(test_device, &matrix, &options, &index));
     vic_index_free(index);
-    must(sample_try_open(device, scratch_path("wide"), 1, &index));
+    must(sample_try_open(test_device, scratch_path("wide"), 1, &index));
     must(vic_index_ids(index, 0, 4, ids));
     assert_memory_equal(ids, wide, sizeof wide);
     must(vic_index_search(index, &question, 4, NULL, &(struct vic_hits){.ids = ids, .scores = scores}));
@@ -189,11 +178,8 @@ static const struct description descriptions[] = {
 static void FMT_05_a_lying_description_is_refused_before_anything_is_allocated(void **state) {
     (void)state;
     struct counting counting = {0};
-    struct vic_device_options options = {
-        .size = sizeof options, .name = "cpu", .threads = 1, .allocator = counting_allocator(&counting)};
-    struct vic_device *counted = NULL;
+    struct vic_device *counted = device_within(0, 1, &counting);
     struct blob good = rich_blob();
-    must(vic_device_open(&options, &counted));
     for (size_t i = 0; i < sizeof descriptions / sizeof *descriptions; i++) {
         struct blob blob = blob_copy(&good);
         struct vic_index *index = NULL;
@@ -225,7 +211,7 @@ static void sections_of_another_size_are_refused(void **state) {
             memcpy(other, old, bytes);
             other[bytes] = 0;
             section_replace(&blob, names[i], other, bytes + (size_t)change);
-            blob_refused(device, &blob, VIC_FORMAT, names[i]);
+            blob_refused(test_device, &blob, VIC_FORMAT, names[i]);
             free(other);
             blob_free(&blob);
         }
@@ -247,12 +233,12 @@ static void missing_sections_are_named(void **state) {
         size_t entry = page_entry(&blob, missing[i].name);
         blob.bytes[entry] = 'x';
         page_seal(&blob);
-        blob_refused(device, &blob, VIC_FORMAT, missing[i].says);
+        blob_refused(test_device, &blob, VIC_FORMAT, missing[i].says);
         blob.bytes[entry] = (unsigned char)missing[i].name[0];
     }
     struct vic_index *index = NULL;
     page_seal(&blob);
-    must(blob_open(device, &blob, 1, &index));
+    must(blob_open(test_device, &blob, 1, &index));
     vic_index_free(index);
     blob_free(&blob);
 }
@@ -260,12 +246,12 @@ static void missing_sections_are_named(void **state) {
 static void sections_of_a_later_version_are_ignored(void **state) {
     (void)state;
     struct blob blob = rich_blob();
-    struct vic_index *plain = sample_open(device, scratch_path("rich")), *index = NULL;
+    struct vic_index *plain = sample_open(test_device, scratch_path("rich")), *index = NULL;
     size_t entry = page_entry(&blob, "metadata");
     blob.bytes[entry] = 'x'; /* a section nobody knows, and no metadata */
     page_set(&blob, PAGE_OPTIONAL, 8, 1);
     page_seal(&blob);
-    must(blob_open(device, &blob, 1, &index));
+    must(blob_open(test_device, &blob, 1, &index));
     struct vic_index_info info = {.size = sizeof info};
     must(vic_index_info(index, &info));
     assert_string_equal(info.metadata, "{}");
@@ -282,12 +268,12 @@ static void wrong_metadata_is_refused(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct blob blob = blob_copy(&good);
         section_replace(&blob, "metadata", wrong[i], strlen(wrong[i]));
-        blob_refused(device, &blob, VIC_FORMAT, "metadata is not a JSON object");
+        blob_refused(test_device, &blob, VIC_FORMAT, "metadata is not a JSON object");
         blob_free(&blob);
     }
     struct blob blob = blob_copy(&good);
     section_replace(&blob, "metadata", "{}\0{}", 5);
-    blob_refused(device, &blob, VIC_FORMAT, "zero byte");
+    blob_refused(test_device, &blob, VIC_FORMAT, "zero byte");
     blob_free(&blob);
     blob_free(&good);
 }
@@ -302,7 +288,7 @@ static void a_flip_in_what_is_parsed_shows_at_open(void **state) {
         unsigned char *section = section_bytes(&blob, names[i], &bytes);
         for (size_t at = 0; at < bytes; at++) {
             section[at] ^= 1;
-            blob_refused(device, &blob, VIC_CHECKSUM, names[i]);
+            blob_refused(test_device, &blob, VIC_CHECKSUM, names[i]);
             section[at] ^= 1;
         }
     }
@@ -333,7 +319,7 @@ static void check_names_the_id_that_is_out_of_order(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct blob blob = blob_copy(&good);
         put_i64(&blob, "ids", wrong[i].entry, wrong[i].value);
-        blob_found_by_check(device, &blob, wrong[i].says);
+        blob_found_by_check(test_device, &blob, wrong[i].says);
         blob_free(&blob);
     }
     blob_free(&good);
@@ -343,10 +329,10 @@ static void a_next_id_below_the_rows_is_found(void **state) {
     (void)state;
     const struct sample plain = {20, 8, VIC_F32, VIC_DOT, false, false, NULL, 1, 0};
     static const char meta[] = META("\"flat\"", "\"dot\"", "\"f32\"", "20", "8", "19");
-    vic_index_free(sample_build(device, &plain, scratch_path("plain")));
+    vic_index_free(sample_build(test_device, &plain, scratch_path("plain")));
     struct blob blob = blob_read(scratch_path("plain"));
     section_replace(&blob, "meta", meta, sizeof meta - 1);
-    blob_found_by_check(device, &blob, "next_id above the largest id 19, found 19");
+    blob_found_by_check(test_device, &blob, "next_id above the largest id 19, found 19");
     blob_free(&blob);
 }
 
@@ -362,15 +348,15 @@ static void check_names_the_text_that_is_out_of_order(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct blob blob = blob_copy(&good);
         put_i64(&blob, "text_offsets", wrong[i].entry, wrong[i].value);
-        blob_found_by_check(device, &blob, wrong[i].says);
+        blob_found_by_check(test_device, &blob, wrong[i].says);
         blob_free(&blob);
     }
     struct blob blob = blob_copy(&good);
     put_i64(&blob, "text_offsets", 0, 1);
-    blob_refused(device, &blob, VIC_FORMAT, "text_offsets from 0");
+    blob_refused(test_device, &blob, VIC_FORMAT, "text_offsets from 0");
     put_i64(&blob, "text_offsets", 0, 0);
     put_i64(&blob, "text_offsets", 20, INT64_MAX);
-    blob_refused(device, &blob, VIC_FORMAT, "found 0 to 9223372036854775807");
+    blob_refused(test_device, &blob, VIC_FORMAT, "found 0 to 9223372036854775807");
     blob_free(&blob);
     blob_free(&good);
 }
@@ -385,7 +371,7 @@ static void check_names_a_row_that_is_not_finite(void **state) {
         struct blob blob = blob_copy(&good);
         memcpy(section_bytes(&blob, "rows", &bytes) + (i == 0 ? 0 : bytes - 4), &wrong[i], 4);
         page_seal(&blob);
-        blob_found_by_check(device, &blob, i == 0 ? "row 0, column 0" : "row 19, column 7");
+        blob_found_by_check(test_device, &blob, i == 0 ? "row 0, column 0" : "row 19, column 7");
         blob_free(&blob);
     }
     blob_free(&good);
@@ -403,7 +389,7 @@ static void check_names_a_norm_that_is_not_the_rows(void **state) {
             section_bytes(&blob, "norms", &bytes)[rows[i] * 4 + bit / 8] ^= (unsigned char)(1u << bit % 8);
             page_seal(&blob);
             (void)snprintf(says, sizeof says, "for row %zu", rows[i]);
-            blob_found_by_check(device, &blob, says);
+            blob_found_by_check(test_device, &blob, says);
             blob_free(&blob);
         }
     blob_free(&good);
@@ -413,20 +399,20 @@ static void check_names_a_norm_that_is_not_the_rows(void **state) {
 static void check_reaches_every_block(void **state) {
     (void)state;
     const struct sample many = {150000, 1, VIC_F32, VIC_COSINE, false, false, NULL, 1, 0};
-    vic_index_free(sample_build(device, &many, scratch_path("many")));
+    vic_index_free(sample_build(test_device, &many, scratch_path("many")));
     struct blob blob = blob_read(scratch_path("many"));
     size_t bytes = 0;
     struct vic_index *index = NULL;
     section_bytes(&blob, "norms", &bytes)[140000 * 4] ^= 1;
     page_seal(&blob);
-    assert_int_equal(blob_open(device, &blob, 1, &index), VIC_FORMAT);
+    assert_int_equal(blob_open(test_device, &blob, 1, &index), VIC_FORMAT);
     assert_non_null(strstr(vic_last_error(), "for row 140000"));
     blob_free(&blob);
 }
 
 static void a_built_index_passes_its_check(void **state) {
     (void)state;
-    struct vic_index *index = sample_build(device, &rich, NULL);
+    struct vic_index *index = sample_build(test_device, &rich, NULL);
     must(vic_index_check(index, NULL));
     vic_index_free(index);
 }
@@ -449,7 +435,7 @@ static void a_save_that_is_stopped_leaves_nothing(void **state) {
     (void)state;
     struct stages stages = {.refuse_at = 1};
     struct vic_save_options options = {.size = sizeof options, .progress = {stages_report, &stages}};
-    struct vic_index *index = sample_build(device, &rich, NULL);
+    struct vic_index *index = sample_build(test_device, &rich, NULL);
     assert_int_equal(vic_index_save(index, scratch_path("stopped"), &options), VIC_CANCELLED);
     assert_int_equal(scratch_count(), 0);
     must(vic_index_save(index, scratch_path("stopped"), &options));
@@ -466,7 +452,7 @@ static void an_open_with_check_can_be_stopped_at_each_report(void **state) {
         struct stages stages = {.refuse_at = at};
         struct vic_open_options options = {.size = sizeof options, .check = 1, .progress = {stages_report, &stages}};
         struct vic_index *index = NULL;
-        enum vic_status status = vic_index_open(device, scratch_path("rich"), &options, &index);
+        enum vic_status status = vic_index_open(test_device, scratch_path("rich"), &options, &index);
         assert_int_equal(status, at <= 2 ? VIC_CANCELLED : VIC_OK);
         assert_string_equal(stages.seen[0], "checking");
         if (at >= 2) assert_string_equal(stages.seen[1], "checking rows");
@@ -483,12 +469,12 @@ static void no_upload_is_told_of_rows_on_the_cpu(void **state) {
     struct vic_build_options options = {.size = sizeof options, .progress = {stages_report, &stages}};
     struct vic_open_options open = {.size = sizeof open, .progress = {stages_report, &stages}};
     struct vic_index *index = NULL;
-    must(vic_index_build(device, &matrix, &options, &index));
+    must(vic_index_build(test_device, &matrix, &options, &index));
     assert_int_equal(stages.count, 1);
     assert_string_equal(stages.seen[0], "reading rows");
     must(vic_index_save(index, scratch_path("told"), NULL));
     vic_index_free(index);
-    must(vic_index_open(device, scratch_path("told"), &open, &index));
+    must(vic_index_open(test_device, scratch_path("told"), &open, &index));
     assert_int_equal(stages.count, 1);
     vic_index_free(index);
 }
@@ -496,7 +482,7 @@ static void no_upload_is_told_of_rows_on_the_cpu(void **state) {
 static void mapped_rows_are_not_counted_against_the_budget(void **state) {
     (void)state;
     const struct sample large = {40000, 64, VIC_F32, VIC_COSINE, false, false, NULL, 1, 0};
-    vic_index_free(sample_build(device, &large, scratch_path("large")));
+    vic_index_free(sample_build(test_device, &large, scratch_path("large")));
     struct vic_device_options options = {.size = sizeof options, .name = "cpu", .threads = 1, .host_bytes = 8 << 20};
     struct vic_device *tight = NULL;
     struct vic_index *index = NULL;
@@ -561,37 +547,31 @@ static void file_info_says_what_is_wrong_and_does_not_fail(void **state) {
     blob_free(&good);
 }
 
-static int clear(void **state) {
-    (void)state;
-    scratch_clear();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(SAV_07_saved_opened_saved_gives_equal_bytes_and_answers, clear),
-        cmocka_unit_test_teardown(metadata_comes_back_to_the_letter, clear),
-        cmocka_unit_test_teardown(EMP_01_an_empty_index_answers_the_same_after_save_and_open, clear),
-        cmocka_unit_test_teardown(IDS_10_wide_ids_come_back_exactly, clear),
-        cmocka_unit_test_teardown(FMT_05_a_lying_description_is_refused_before_anything_is_allocated, clear),
-        cmocka_unit_test_teardown(sections_of_another_size_are_refused, clear),
-        cmocka_unit_test_teardown(missing_sections_are_named, clear),
-        cmocka_unit_test_teardown(sections_of_a_later_version_are_ignored, clear),
-        cmocka_unit_test_teardown(wrong_metadata_is_refused, clear),
-        cmocka_unit_test_teardown(a_flip_in_what_is_parsed_shows_at_open, clear),
-        cmocka_unit_test_teardown(check_names_the_id_that_is_out_of_order, clear),
-        cmocka_unit_test_teardown(a_next_id_below_the_rows_is_found, clear),
-        cmocka_unit_test_teardown(check_names_the_text_that_is_out_of_order, clear),
-        cmocka_unit_test_teardown(check_names_a_row_that_is_not_finite, clear),
-        cmocka_unit_test_teardown(check_names_a_norm_that_is_not_the_rows, clear),
-        cmocka_unit_test_teardown(check_reaches_every_block, clear),
-        cmocka_unit_test_teardown(a_built_index_passes_its_check, clear),
-        cmocka_unit_test_teardown(a_save_that_is_stopped_leaves_nothing, clear),
-        cmocka_unit_test_teardown(an_open_with_check_can_be_stopped_at_each_report, clear),
-        cmocka_unit_test_teardown(no_upload_is_told_of_rows_on_the_cpu, clear),
-        cmocka_unit_test_teardown(mapped_rows_are_not_counted_against_the_budget, clear),
-        cmocka_unit_test_teardown(file_info_describes_an_index, clear),
-        cmocka_unit_test_teardown(file_info_says_what_is_wrong_and_does_not_fail, clear),
+        cmocka_unit_test_teardown(SAV_07_saved_opened_saved_gives_equal_bytes_and_answers, scratch_empty),
+        cmocka_unit_test_teardown(metadata_comes_back_to_the_letter, scratch_empty),
+        cmocka_unit_test_teardown(EMP_01_an_empty_index_answers_the_same_after_save_and_open, scratch_empty),
+        cmocka_unit_test_teardown(IDS_10_wide_ids_come_back_exactly, scratch_empty),
+        cmocka_unit_test_teardown(FMT_05_a_lying_description_is_refused_before_anything_is_allocated, scratch_empty),
+        cmocka_unit_test_teardown(sections_of_another_size_are_refused, scratch_empty),
+        cmocka_unit_test_teardown(missing_sections_are_named, scratch_empty),
+        cmocka_unit_test_teardown(sections_of_a_later_version_are_ignored, scratch_empty),
+        cmocka_unit_test_teardown(wrong_metadata_is_refused, scratch_empty),
+        cmocka_unit_test_teardown(a_flip_in_what_is_parsed_shows_at_open, scratch_empty),
+        cmocka_unit_test_teardown(check_names_the_id_that_is_out_of_order, scratch_empty),
+        cmocka_unit_test_teardown(a_next_id_below_the_rows_is_found, scratch_empty),
+        cmocka_unit_test_teardown(check_names_the_text_that_is_out_of_order, scratch_empty),
+        cmocka_unit_test_teardown(check_names_a_row_that_is_not_finite, scratch_empty),
+        cmocka_unit_test_teardown(check_names_a_norm_that_is_not_the_rows, scratch_empty),
+        cmocka_unit_test_teardown(check_reaches_every_block, scratch_empty),
+        cmocka_unit_test_teardown(a_built_index_passes_its_check, scratch_empty),
+        cmocka_unit_test_teardown(a_save_that_is_stopped_leaves_nothing, scratch_empty),
+        cmocka_unit_test_teardown(an_open_with_check_can_be_stopped_at_each_report, scratch_empty),
+        cmocka_unit_test_teardown(no_upload_is_told_of_rows_on_the_cpu, scratch_empty),
+        cmocka_unit_test_teardown(mapped_rows_are_not_counted_against_the_budget, scratch_empty),
+        cmocka_unit_test_teardown(file_info_describes_an_index, scratch_empty),
+        cmocka_unit_test_teardown(file_info_says_what_is_wrong_and_does_not_fail, scratch_empty),
     };
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return cmocka_run_group_tests(tests, place_of_one_setup, place_teardown);
 }

@@ -16,25 +16,23 @@
 enum { N = 50, DIM = 7 };
 static const struct sample coded = {N, DIM, VIC_F32, VIC_L2, false, false, NULL, 31, SAMPLE_PRODUCT};
 
-static struct vic_device *device;
 static struct blob whole;
 
 static int open_all(void **state) {
-    int status = scratch_open(state);
-    device = device_of(2);
-    vic_index_free(sample_build(device, &coded, scratch_path("whole")));
+    int status = place_of_one_setup(state);
+    vic_index_free(sample_build(test_device, &coded, scratch_path("whole")));
     whole = blob_read(scratch_path("whole"));
     return status;
 }
 static int close_all(void **state) {
     blob_free(&whole);
-    vic_device_free(device);
-    return scratch_close(state);
+    return place_teardown(state);
 }
 
 static void what_goes_in_comes_out(void **state) {
     (void)state;
-    struct vic_index *built = sample_build(device, &coded, NULL), *opened = sample_open(device, scratch_path("whole"));
+    struct vic_index *built = sample_build(test_device, &coded, NULL),
+                     *opened = sample_open(test_device, scratch_path("whole"));
     const struct graph_product *first = built->graph.product, *second = opened->graph.product;
     struct vic_index_info info = {.size = sizeof info};
     assert_non_null(first->own_codes);
@@ -85,7 +83,7 @@ static void sections_of_another_size_are_refused_by_name(void **state) {
         section_replace(&blob, rows[i].name, zeros, rows[i].bytes);
         page_seal(&blob);
         /* Other chunks than the codes have show in the size of the codes. */
-        blob_refused(device, &blob, VIC_FORMAT, rows[i].bytes == 16 ? "pq_codes" : rows[i].name);
+        blob_refused(test_device, &blob, VIC_FORMAT, rows[i].bytes == 16 ? "pq_codes" : rows[i].name);
         blob_free(&blob);
     }
     free(zeros);
@@ -96,7 +94,7 @@ static void refused_with(const char *section, size_t offset, const void *value, 
     size_t size = 0;
     memcpy(section_bytes(&blob, section, &size) + offset, value, bytes);
     page_seal(&blob);
-    blob_refused(device, &blob, VIC_FORMAT, says);
+    blob_refused(test_device, &blob, VIC_FORMAT, says);
     blob_free(&blob);
 }
 
@@ -117,9 +115,9 @@ static void a_check_finds_codes_and_errors_that_are_not_true(void **state) {
     struct blob blob = blob_copy(&whole);
     section_bytes(&blob, "pq_codes", &size)[5 * SAMPLE_CHUNKS + 1] = N; /* the centres are as many as the rows */
     page_seal(&blob);
-    blob_found_by_check(device, &blob, "section pq_codes: expected centres below 50, found 50 in row 5, chunk 1");
+    blob_found_by_check(test_device, &blob, "section pq_codes: expected centres below 50, found 50 in row 5, chunk 1");
     struct vic_index *index = NULL;
-    must(blob_open(device, &blob, 0, &index)); /* and a walk over them ends all the same */
+    must(blob_open(test_device, &blob, 0, &index)); /* and a walk over them ends all the same */
     (void)sample_hash(index);
     vic_index_free(index);
     blob_free(&blob);
@@ -127,7 +125,7 @@ static void a_check_finds_codes_and_errors_that_are_not_true(void **state) {
     section_bytes(&blob, "pq_codes", &size)[7]++;
     if (section_bytes(&blob, "pq_codes", &size)[7] >= N) section_bytes(&blob, "pq_codes", &size)[7] = 0;
     page_seal(&blob);
-    blob_found_by_check(device, &blob, "section pq_error");
+    blob_found_by_check(test_device, &blob, "section pq_error");
     blob_free(&blob);
 }
 
@@ -135,7 +133,7 @@ static void an_index_without_them_says_so(void **state) {
     (void)state;
     struct sample plain = coded;
     plain.planes = SAMPLE_GRAPH;
-    struct vic_index *index = sample_build(device, &plain, NULL);
+    struct vic_index *index = sample_build(test_device, &plain, NULL);
     struct vic_index_info info = {.size = sizeof info};
     float query[DIM] = {1}, score;
     int64_t id;

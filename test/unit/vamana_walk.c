@@ -14,21 +14,16 @@
 
 enum { N = 700, DIM = 19, BEAM_MOST = 300 };
 
-static struct vic_device *device;
 static float *rows;
 
 static int setup(void **state) {
-    (void)state;
-    device = device_of(2);
     rows = copies_random(11, N, DIM, N - 100);
-    return 0;
+    return device_setup(state);
 }
 
 static int teardown(void **state) {
-    (void)state;
     free(rows);
-    vic_device_free(device);
-    return 0;
+    return device_teardown(state);
 }
 
 static float distance_to(const struct points *points, const struct aim *aim, uint32_t row) {
@@ -87,7 +82,7 @@ static void a_walk_is_what_its_definition_says(void **state) {
     static const int64_t beams[] = {1, 2, 10, 64, 161, BEAM_MOST}, parents[] = {1, 2, 8};
     for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++) {
         struct data data = {rows, N, DIM, VIC_F32, metric, NULL};
-        struct vic_index *index = graph_of(device, &data, 12, 30);
+        struct vic_index *index = graph_of(test_device, &data, 12, 30);
         const struct graph *graph = &index->graph;
         for (int q = 0; q < 10; q++)
             for (int b = 0; b < 6; b++)
@@ -116,7 +111,7 @@ static void a_walk_is_what_its_definition_says(void **state) {
 static void distances_of_rows_are_the_same_both_ways_and_none_to_a_copy(void **state) {
     (void)state;
     struct data data = {rows, N, DIM, VIC_F32, VIC_L2, NULL};
-    struct vic_index *index = graph_of(device, &data, 12, 30);
+    struct vic_index *index = graph_of(test_device, &data, 12, 30);
     const struct points *points = &index->graph.points;
     int8_t codes[2][64];
     for (uint32_t i = 0; i < N; i++) {
@@ -158,7 +153,7 @@ static int64_t prune_plainly(const struct points *points, const uint32_t *candid
 static void a_prune_is_what_its_definition_says(void **state) {
     (void)state;
     struct data data = {rows, N, DIM, VIC_F32, VIC_L2, NULL};
-    struct vic_index *index = graph_of(device, &data, 12, 30);
+    struct vic_index *index = graph_of(test_device, &data, 12, 30);
     const struct points *points = &index->graph.points;
     static const float alphas[] = {1, 1.1f, 1.2f, 1.5f, 2};
     static const int64_t degrees[] = {1, 5, 32, 512};
