@@ -40,6 +40,8 @@ static enum vic_status save_resolve(struct save *save, const char *path) {
     else
         (void)snprintf(save->temporary, sizeof save->temporary, ".%016llx.vicinal-tmp",
                        (unsigned long long)XXH3_64bits(save->name, length));
+    memcpy(save->old, save->temporary, sizeof save->old);
+    memcpy(save->old + strlen(save->old) - 3, "old", 3); /* in the place of "tmp" */
 
     save->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return save->folder < 0 ? status_fail_errno(errno, "open the folder", folder) : VIC_OK;
@@ -171,15 +173,24 @@ enum vic_status save_read(struct save *save, uint64_t offset, void *data, uint64
     return VIC_OK;
 }
 
-enum vic_status save_commit(struct save *save, uint64_t bytes) {
+enum vic_status save_finish(struct save *save, uint64_t bytes) {
     if (ftruncate(save->file, (off_t)bytes) != 0) return save_fail(save, "set the size of");
     if (fsync(save->file) != 0) return save_fail(save, "make durable");
+    return VIC_OK;
+}
+
+enum vic_status save_publish(struct save *save) {
     if (renameat(save->folder, save->temporary, save->folder, save->name) != 0)
         return save_fail(save, "rename the temporary file to");
-    save->owned = false;
+    save->owned = false, save->named = true;
     /* EINVAL: a file system whose folders cannot be made durable. */
     if (fsync(save->folder) != 0 && errno != EINVAL) return save_fail(save, "make durable the folder of");
     return VIC_OK;
+}
+
+enum vic_status save_commit(struct save *save, uint64_t bytes) {
+    enum vic_status status = save_finish(save, bytes);
+    return status == VIC_OK ? save_publish(save) : status;
 }
 
 void save_close(struct save *save) {

@@ -16,6 +16,8 @@ struct save {
     const char *name;    /* of the target, in its folder; points into path, so the struct must not move */
     char path[PATH_MAX]; /* of the target, links resolved; for sentences too */
     char temporary[NAME_MAX + 1];
+    char old[NAME_MAX + 1]; /* what the target is called while it is set aside */
+    bool named, aside;      /* the new file has its name; what was there before has the name `old` */
 };
 
 /* Takes the lock and makes an empty temporary. VIC_LOCKED, VIC_IO, VIC_NOT_FOUND ... naming the path. Where `path` is a
@@ -31,6 +33,14 @@ enum vic_status save_read(struct save *save, uint64_t offset, void *data, uint64
 /* Sets the size, makes the file durable and gives it its name. Nothing may be written afterwards. When the folder cannot
  * be made durable the new file is there all the same. */
 enum vic_status save_commit(struct save *save, uint64_t bytes);
+/* The two halves of a commit: size and durability; then the name. */
+enum vic_status save_finish(struct save *save, uint64_t bytes);
+enum vic_status save_publish(struct save *save);
+/* Files that belong together, of so many bytes, the last one being that which leads to the others: save_set.c. All become
+ * durable before any is renamed, and a failure leaves what was there. Who opens the last one has files of one save: while they
+ * are renamed there is none of that name, and what was there is called `.NAME.vicinal-old`, also after a crash at that moment.
+ */
+enum vic_status save_commit_all(struct save *const *saves, const uint64_t *bytes, int count);
 /* Without a commit before it the temporary is removed and the target is as it was. Releases the lock. */
 void save_close(struct save *save);
 

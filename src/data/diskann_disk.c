@@ -380,6 +380,7 @@ static enum vic_status disk_open(struct vic_reader *reader) {
     struct diskann_disk *disk = &state->disk;
     TRY(diskann_disk_header(source, disk)); /* before a file beside it is named */
     TRY(diskann_beside_read(source->path, DISKANN_SET_DISK, &beside));
+    TRY(source_still_there(source, source->path));
     if (beside.codes) beside.element = ELEMENT_NONE; /* which is what the nodes were made of */
     TRY(diskann_disk_open(source, reader->asked ? reader->asked : beside.element, disk));
     TRY(beside_check(source, disk, &beside));

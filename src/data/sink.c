@@ -55,6 +55,21 @@ enum vic_status sink_commit(struct sink *sink) {
     return status == VIC_OK ? save_commit(&sink->save, sink->written) : status;
 }
 
+enum vic_status sink_commit_all(struct sink *const *sinks, int count) {
+    struct save *saves[SINKS_MOST];
+    uint64_t bytes[SINKS_MOST];
+    int used = 0;
+    enum vic_status status = VIC_OK;
+    for (int i = 0; i < count; i++) {
+        if (!sinks[i]) continue;
+        TRY(buffer_flush(sinks[i]));
+        saves[used] = &sinks[i]->save, bytes[used++] = sinks[i]->written;
+    }
+    TRY(save_commit_all(saves, bytes, used));
+done:
+    return status;
+}
+
 void sink_free(struct sink *sink) {
     if (!sink) return;
     save_close(&sink->save);

@@ -12,6 +12,9 @@ enum vic_status sink_open(const char *path, uint64_t bytes, struct sink **sink);
 enum vic_status sink_write(struct sink *sink, const void *data, uint64_t bytes);
 /* Durable, and under its name. */
 enum vic_status sink_commit(struct sink *sink);
+/* The same for files that belong together, the one that leads to the others last (save_commit_all); NULL ones are left out. */
+enum { SINKS_MOST = 8 };
+enum vic_status sink_commit_all(struct sink *const *sinks, int count);
 /* NULL is accepted. Without a commit nothing is left, and what was there before is as it was. */
 void sink_free(struct sink *sink);
 

@@ -71,6 +71,13 @@ enum vic_status source_read(const struct source *source, uint64_t offset, void *
     return VIC_OK;
 }
 
+enum vic_status source_still_there(const struct source *source, const char *path) {
+    struct stat opened, named;
+    if (fstat(source->fd, &opened) != 0) return status_fail_errno(errno, "examine", source->name);
+    bool there = stat(path, &named) == 0 && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
+    return there ? VIC_OK : status_fail(VIC_IO, "%s was replaced while it and the files beside it were read", source->name);
+}
+
 void source_close(struct source *source) {
     if (source->fd >= 0) (void)close(source->fd);
     source->fd = -1;

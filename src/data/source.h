@@ -22,6 +22,8 @@ struct source {
 enum vic_status source_open(const char *path, struct source *source);
 /* Exactly `bytes` from `offset`; beyond the end is VIC_IO. */
 enum vic_status source_read(const struct source *source, uint64_t offset, void *to, uint64_t bytes);
+/* VIC_IO unless the path still leads to the file that is open: files beside it may be of another save else. */
+enum vic_status source_still_there(const struct source *source, const char *path);
 /* A source that was never opened is accepted when its fd is -1. */
 void source_close(struct source *source);
 

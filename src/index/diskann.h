@@ -43,6 +43,9 @@ struct diskann_part {
     char path[PATH_MAX];
 };
 enum vic_status diskann_part_open(struct diskann_part *part, const char *prefix, const char *suffix, uint64_t bytes);
+/* All of them, the one that leads to the others last; and what is left of them after a commit or a failure. */
+enum vic_status diskann_parts_commit(const struct diskann_part *parts, int count);
+void diskann_parts_close(struct diskann_part *parts, int count);
 /* As the Python package of DiskANN describes an index; ours reads it too. */
 enum vic_status diskann_description_write(const struct rows *rows, struct diskann_part *part);
 /* VIC_ARGUMENT where a file with one of these endings (ended by NULL) lies beside path. */

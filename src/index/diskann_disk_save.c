@@ -14,8 +14,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNKS_PLAIN = 96, CHUNKS_MOST = 512 }; /* the latter is DiskANN's limit */
-enum { NODES, DESCRIPTION, PIVOTS, CODES, ROTATION, NORM, PARTS };
+enum { CHUNKS_PLAIN = 96, CHUNKS_MOST = 512 };                     /* the latter is DiskANN's limit */
+enum { NORM, ROTATION, PIVOTS, CODES, DESCRIPTION, NODES, PARTS }; /* what leads to the others last */
 
 struct disk_job {
     const struct vic_index *index;
@@ -229,15 +229,14 @@ static enum vic_status parts_write(struct disk_job *job, const char *path, const
     TRY(bin_write(parts[CODES].sink, (uint32_t)job->rows->n, (uint32_t)job->pq->chunks, job->codes, codes_bytes(job)));
     TRY(diskann_description_write(&job->index->corpus.rows, &parts[DESCRIPTION]));
     TRY(nodes_write(job, progress, parts[NODES].sink));
-    for (int i = PARTS - 1; i >= 0; i--) /* what names the others' numbers last */
-        if (parts[i].sink) TRY(sink_commit(parts[i].sink));
+    TRY(diskann_parts_commit(parts, PARTS));
 done:
     return status;
 }
 
 static void job_close(struct disk_job *job) {
     struct mem *mem = &job->index->device->host;
-    for (int i = 0; i < PARTS; i++) sink_free(job->parts[i].sink);
+    diskann_parts_close(job->parts, PARTS);
     if (job->own_codes) mem_free(mem, job->own_codes, codes_bytes(job));
     pq_free(&job->trained);
 }

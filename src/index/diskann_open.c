@@ -262,6 +262,7 @@ enum vic_status diskann_index_open(struct vic_device *device, const char *path, 
         TRY(index_gain_graph(made, &gain, &options->progress));
     else if (set.nodes > set.frozen)
         TRY(graph_take(device, &set, &options->progress, made));
+    TRY(source_still_there(&set.source, path));
     if (options->check) TRY(index_check(made, &options->progress));
     *index = made, made = NULL;
 done:

@@ -3,8 +3,8 @@
  * DiskANN begins at one node, our walks at several: the start is the first entry point, and its list gets those entry points
  * that it does not lead to. Float rows go as float32; for cosine as unit vectors, which is what it expects there.
  *
- * The surprising rule: a set is several files, each whole or as it was before, the graph last. A crash between two of them can
- * leave a new file beside an old one, which an opening finds out where their numbers of rows or dimensions differ. */
+ * The surprising rule: a set is several files, and those of two saves would fit each other in shape. So all are written before
+ * any gets its name, and the one that leads to the others is away while they get theirs (base/save_set.c). */
 #include "index/diskann.h"
 
 #include "base/progress.h"
@@ -104,19 +104,28 @@ enum vic_status diskann_part_open(struct diskann_part *part, const char *prefix,
     return sink_open(part->path, bytes, &part->sink);
 }
 
+enum vic_status diskann_parts_commit(const struct diskann_part *parts, int count) {
+    struct sink *sinks[SINKS_MOST];
+    for (int i = 0; i < count; i++) sinks[i] = parts[i].sink;
+    return sink_commit_all(sinks, count);
+}
+
+void diskann_parts_close(struct diskann_part *parts, int count) {
+    for (int i = 0; i < count; i++) sink_free(parts[i].sink);
+}
+
 /* A file that DiskANN would take for a part of the set, left there by another one. */
 enum vic_status diskann_leftover_refuse(const char *path, const char *const *suffixes) {
     for (; *suffixes; suffixes++) {
-        struct status_note note;
         struct source source;
-        status_keep(&note, VIC_INTERNAL);
-        enum vic_status status = diskann_beside_open(path, NULL, *suffixes, &source);
+        bool there = false;
+        enum vic_status status = diskann_beside_look(path, NULL, *suffixes, &source, &there);
         source_close(&source);
-        if (status == VIC_OK)
+        if (status != VIC_OK) return status;
+        if (there)
             return status_fail(VIC_ARGUMENT,
                                "expected no file %.300s%s, which DiskANN would read as a part of this index; remove it", path,
                                *suffixes);
-        (void)status_raise(&note);
     }
     return VIC_OK;
 }
@@ -181,9 +190,9 @@ static enum vic_status memory_save(const struct vic_index *index, const char *pa
     TRY(data_write(rows, progress, &parts[DATA]));
     TRY(diskann_description_write(rows, &parts[DESCRIPTION]));
     TRY(graph_write(&lists, &parts[GRAPH]));
-    for (int i = 0; i < PARTS; i++) TRY(sink_commit(parts[i].sink));
+    TRY(diskann_parts_commit(parts, PARTS));
 done:
-    for (int i = 0; i < PARTS; i++) sink_free(parts[i].sink);
+    diskann_parts_close(parts, PARTS);
     return status;
 }
 
