@@ -21,7 +21,7 @@ format() { c_files -exec clang-format-14 --dry-run -Werror '{}' +; }
 # Not what includes headers of the CUDA toolkit.
 tidy() {
     find src cli bench '(' -path src/backend/cuda -o -path bench/gpu ')' -prune -o -name '*.c' -print0 |
-        xargs -0 -n 4 -P 2 clang-tidy -p "$build" --quiet 2>/dev/null
+        xargs -0 -n 4 -P 2 clang-tidy --config-file=test/clang-tidy.yaml -p "$build" --quiet 2>/dev/null
 }
 static_checks() {
     cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --suppressions-list=test/cppcheck.txt -j 2 \
