@@ -111,16 +111,16 @@ class Campaign:
         if result.returncode:
             print("failed:", " ".join(command), result.stderr, flush=True)
 
-    def shape(self, n, dim, ks, batches, repeats, cpu=False):
+    def shape(self, n, dim, ks, batches, repeats, *words):
         generator = torch.Generator(device="cuda").manual_seed(1)
         rows = torch.randn(n, dim, generator=generator, device="cuda")
         rows /= rows.norm(dim=1, keepdim=True)
-        queries = torch.randn(max(64, *batches), dim, generator=generator, device="cuda")
+        queries = torch.randn(max(256, *batches), dim, generator=generator, device="cuda")
         queries = (queries / queries.norm(dim=1, keepdim=True)).cpu().numpy()
         rows.cpu().numpy().tofile(SCRATCH + ".rows")
         queries.tofile(SCRATCH + ".queries")
         self.ours("bench_exact_gpu", SCRATCH + ".rows", n, dim, SCRATCH + ".queries", "f32", "dot", ",".join(map(str, ks)),
-                  ",".join(map(str, batches)), repeats, *(["cpu"] if cpu else []))
+                  ",".join(map(str, batches)), repeats, *words)
         for name, make in self.peers.items():
             searcher = make(rows)
             for batch in batches:
@@ -169,11 +169,11 @@ def main():
     repeats = 100 if arguments.quick else 1000
     campaign.ours("bench_roof")
     for n, dim in CAMPAIGN[:6] if arguments.quick else CAMPAIGN:
-        campaign.shape(n, dim, KS, (1,), repeats, cpu=(n, dim) == (100_000, 384))
+        campaign.shape(n, dim, KS, (1,), repeats, *(["cpu"] if (n, dim) == (100_000, 384) else []))
     large = 131_072 if arguments.quick else 1_048_576
-    campaign.shape(large, 1024, (8, 32, 100, 1000), (1,), repeats, cpu=True)
-    campaign.shape(large, 1024, (32,), (16, 128, 1024), repeats)
-    campaign.shape(100_000, 384, (10,), (1,), 10 * repeats)
+    campaign.shape(large, 1024, (8, 32, 100, 1000), (1,), repeats, "cpu")
+    campaign.shape(large, 1024, (32,), (16, 128, 1024), repeats, "questions")
+    campaign.shape(100_000, 384, (10,), (1,), 10 * repeats, "questions")
     for dtype in ("f16", "bf16", "i8"):
         campaign.ours("bench_exact_gpu", "-", large, 1024, "-", dtype, "dot", "32", "1,128", repeats)
     campaign.finish(os.path.splitext(arguments.output)[0] + ".csv")

@@ -1,15 +1,17 @@
 /* Exact search on the GPU, timed: host to host, enqueued on a stream, and the CPU of the same machine beside it.
  *
- *     bench_exact_gpu ROWS N DIM QUERIES TYPE METRIC KS BATCHES REPEATS [cpu]
+ *     bench_exact_gpu ROWS N DIM QUERIES TYPE METRIC KS BATCHES REPEATS [cpu] [questions]
  *
- * ROWS and QUERIES are files of packed float32 (QUERIES: at least 64), or "-" for the library's own Gaussian data, seed 1.
- * TYPE is what the index stores; KS and BATCHES are lists as 8,32,100; "cpu" times the CPU's own round trip too. Nothing is
- * timed before ids and scores equal the CPU's bytes. Prints JSON lines (fields: docs/benchmarks.md). */
+ * ROWS and QUERIES are files of packed float32 (QUERIES: at least 64, for questions 256), or "-" for the library's own Gaussian
+ * data, seed 1. TYPE is what the index stores; KS and BATCHES are lists as 8,32,100; "cpu" times the CPU's own round trip too,
+ * "questions" threshold searches and scores of given ids. Nothing is timed before ids and scores equal the CPU's bytes. Prints
+ * JSON lines (fields: docs/benchmarks.md). */
 #include "vicinal.h"
 
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { QUERIES = 64, WARMUP = 50 };
+enum { QUERIES = 64, QUESTIONS = 256, SCORED = 1000, WARMUP = 50 };
 
 struct bench {
     int64_t n, dim;
@@ -197,6 +199,87 @@ static void time_device(const struct bench *bench, int64_t k, int64_t repeats) {
     cuda_must(cudaStreamDestroy(stream));
 }
 
+/* ---- the other questions */
+
+static void record_question(const struct bench *bench, const char *question, int64_t batch, const char *each, double count,
+                            int64_t repeats) {
+    qsort(bench->us, (size_t)repeats, sizeof *bench->us, compare_doubles);
+    double p50 = bench->us[repeats / 2];
+    (void)printf(
+        "{\"record\": \"question\", \"system\": \"vicinal\", \"question\": \"%s\", \"rows\": %lld, \"dim\": %lld, "
+        "\"batch\": %lld, \"%s\": %.0f, \"metric\": \"%s\", \"dtype\": \"%s\", \"device\": \"cuda\", \"p50_us\": %.2f, "
+        "\"p99_us\": %.2f, \"max_us\": %.2f, \"repeats\": %lld, \"qps\": %.0f, \"verified\": true}\n",
+        question, (long long)bench->n, (long long)bench->dim, (long long)batch, each, count, vic_metric_name(bench->metric),
+        vic_dtype_name(bench->dtype), p50, bench->us[repeats * 99 / 100], bench->us[repeats - 1], (long long)repeats,
+        (double)batch / p50 * 1e6);
+    (void)fflush(stdout);
+}
+
+static struct vic_ranges ranges_take(int64_t nq, int64_t capacity) {
+    return (struct vic_ranges){take((size_t)(nq + 1) * 8), take((size_t)capacity * 8), take((size_t)capacity * 4), capacity};
+}
+static void ranges_drop(struct vic_ranges *ranges) {
+    free(ranges->offsets);
+    free(ranges->ids);
+    free(ranges->scores);
+}
+
+/* Rows that are at least as good as the `hits`-th best of the first query. */
+static void time_within(const struct bench *bench, int64_t batch, int64_t hits, int64_t repeats) {
+    struct vic_hits best = hits_take(1, hits);
+    struct vic_matrix queries = batch_at(bench, 0, batch), one = batch_at(bench, 0, 1);
+    must(vic_index_search(bench->gpu_index, &one, hits, NULL, &best));
+    float score = best.scores[hits - 1];
+    struct vic_ranges counted = ranges_take(batch, 0);
+    if (vic_index_within(bench->gpu_index, &queries, score, NULL, &counted) != VIC_CAPACITY) stop("expected hits, found none");
+    int64_t total = counted.offsets[batch], checked = batch < 16 ? batch : 16;
+    struct vic_ranges found = ranges_take(batch, total), right = ranges_take(batch, total);
+    for (int64_t turn = -3; turn < repeats; turn++) {
+        double began = now_us();
+        must(vic_index_within(bench->gpu_index, &queries, score, NULL, &found));
+        if (turn >= 0) bench->us[turn] = now_us() - began;
+        if (turn != -3) continue;
+        struct vic_matrix some = queries;
+        some.rows = checked;
+        must(vic_index_within(bench->cpu_index, &some, score, NULL, &right));
+        if (memcmp(right.offsets, found.offsets, (size_t)(checked + 1) * 8) != 0 ||
+            memcmp(right.ids, found.ids, (size_t)right.offsets[checked] * 8) != 0 ||
+            memcmp(right.scores, found.scores, (size_t)right.offsets[checked] * 4) != 0)
+            stop("the GPU's rows within a threshold are not the CPU's: batch %lld", (long long)batch);
+    }
+    record_question(bench, "within", batch, "hits", (double)total / (double)batch, repeats);
+    ranges_drop(&counted);
+    ranges_drop(&found);
+    ranges_drop(&right);
+    hits_drop(&best);
+}
+
+static void time_score(const struct bench *bench, int64_t repeats) {
+    struct vic_matrix queries = batch_at(bench, 0, QUESTIONS);
+    size_t slots = (size_t)QUESTIONS * SCORED;
+    int64_t *ids = take(slots * 8);
+    float *found = take(slots * 4), *right = take(slots * 4);
+    for (size_t i = 0; i < slots; i++) ids[i] = (int64_t)((i * UINT64_C(0x9E3779B97F4A7C15) >> 20) % (uint64_t)bench->n);
+    must(vic_index_score(bench->cpu_index, &queries, ids, SCORED, NULL, right));
+    for (int64_t turn = -3; turn < repeats; turn++) {
+        double began = now_us();
+        must(vic_index_score(bench->gpu_index, &queries, ids, SCORED, NULL, found));
+        if (turn >= 0) bench->us[turn] = now_us() - began;
+        if (memcmp(found, right, slots * 4) != 0) stop("the GPU's scores are not the CPU's");
+    }
+    record_question(bench, "score", QUESTIONS, "ids", SCORED, repeats);
+    free(ids);
+    free(found);
+    free(right);
+}
+
+static void time_questions(const struct bench *bench) {
+    static const int64_t batches[] = {1, 16, QUESTIONS};
+    for (int i = 0; i < 3; i++) time_within(bench, batches[i], 100, 1000 / batches[i] + 9);
+    time_within(bench, QUESTIONS, bench->n / 100, 9);
+    time_score(bench, 100);
+}
+
 /* From a mapped file, warm in memory, to resident. */
 static void time_open(const struct bench *bench) {
     const char *path = "/dev/shm/vicinal-bench.vic";
@@ -218,7 +301,7 @@ static void time_open(const struct bench *bench) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 10) stop("usage: %s ROWS N DIM QUERIES TYPE METRIC KS BATCHES REPEATS [cpu]", argv[0]);
+    if (argc < 10) stop("usage: %s ROWS N DIM QUERIES TYPE METRIC KS BATCHES REPEATS [cpu] [questions]", argv[0]);
     struct bench bench = {.n = atoll(argv[2]), .dim = atoll(argv[3]), .repeats = atoll(argv[9])};
     int64_t ks[16], batches[16], k_count = 0, batch_count = 0, most = QUERIES;
     must(vic_dtype_parse(argv[5], &bench.dtype));
@@ -228,6 +311,12 @@ int main(int argc, char **argv) {
         batches[batch_count++] = atoll(at);
         if (atoll(at) > most) most = atoll(at);
     }
+    bool cpu = false, questions = false;
+    for (int i = 10; i < argc; i++) {
+        cpu |= strcmp(argv[i], "cpu") == 0;
+        questions |= strcmp(argv[i], "questions") == 0;
+    }
+    if (questions && most < QUESTIONS) most = QUESTIONS;
     bench.query_dtype = bench.dtype == VIC_I8 || bench.dtype == VIC_U8 ? bench.dtype : VIC_F32;
     bench.rows = vectors_take(argv[1], 0, bench.n, bench.dim, bench.dtype);
     bench.queries = vectors_take(argv[4], bench.n, most, bench.dim, bench.query_dtype);
@@ -242,7 +331,8 @@ int main(int argc, char **argv) {
             time_host(&bench, bench.gpu_index, "cuda", batches[b], ks[i], repeats, batches[b] == 1 ? WARMUP : 3);
         }
     if (batches[0] == 1) time_device(&bench, ks[0], bench.repeats < 1000 ? bench.repeats : 1000);
-    if (argc > 10) {
+    if (questions) time_questions(&bench);
+    if (cpu) {
         time_host(&bench, bench.cpu_index, "cpu", 1, ks[0], 15, 3);
         time_open(&bench);
     }

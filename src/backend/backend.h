@@ -71,6 +71,13 @@ struct resident_plan {
     uint64_t device_bytes;
 };
 
+/* Rows to score. Backends ask for the numbers as they have room for them, each slot once, in order, from the caller's thread.
+ */
+struct row_source {
+    /* The numbers of slots [first, first + count), UINT32_MAX for an unused one; what this fails with is the call's failure. */
+    enum vic_status (*take)(const struct row_source *source, int64_t first, int64_t count, uint32_t *rows);
+};
+
 struct backend_ops {
     const char *name; /* "cpu", "cuda" */
     /* Fills a device's description, also when it cannot be used; ordinal counts devices of this backend from 0 and
@@ -93,8 +100,9 @@ struct backend_ops {
     enum vic_status (*search)(struct resident *resident, const struct search_call *call, const struct vic_hits *hits);
     enum vic_status (*within)(struct resident *resident, const struct search_call *call, float score,
                               const struct vic_ranges *ranges);
-    /* row numbers (nq * call->k of them, UINT32_MAX: unused slot) instead of ids */
-    enum vic_status (*score)(struct resident *resident, const struct search_call *call, const uint32_t *rows, float *scores);
+    /* nq * call->k rows, query j's at j * call->k */
+    enum vic_status (*score)(struct resident *resident, const struct search_call *call, const struct row_source *wanted,
+                             float *scores);
     /* Whether all queries of a call (in host memory) can be asked: their type fits, every element is finite. Only the CPU
      * backend has it. */
     enum vic_status (*check)(struct backend *backend, const struct rows *rows, const struct search_call *call);
@@ -113,7 +121,7 @@ extern const struct backend_ops cpu_backend;
 extern const struct backend_ops cuda_backend;
 
 /* What such an object exports, under the name vicinal_backend_object. */
-enum { BACKEND_ABI = 7 }; /* raised with every change of a struct in this header, base/mem.h or vicinal.h */
+enum { BACKEND_ABI = 8 }; /* raised with every change of a struct in this header, base/mem.h or vicinal.h */
 struct backend_object {
     uint32_t abi; /* BACKEND_ABI of its build; nothing else may be read when it is another */
     const struct backend_ops *ops;

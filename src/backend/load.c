@@ -91,9 +91,9 @@ static enum vic_status load_within(struct resident *resident, const struct searc
                                    const struct vic_ranges *ranges) {
     return loaded->within(resident, call, score, ranges);
 }
-static enum vic_status load_score(struct resident *resident, const struct search_call *call, const uint32_t *rows,
+static enum vic_status load_score(struct resident *resident, const struct search_call *call, const struct row_source *wanted,
                                   float *scores) {
-    return loaded->score(resident, call, rows, scores);
+    return loaded->score(resident, call, wanted, scores);
 }
 
 const struct backend_ops cuda_backend = {

@@ -82,13 +82,23 @@ static enum vic_status ask(struct bench *bench, struct resident *resident, int64
     return status;
 }
 
+struct scored_rows {
+    struct row_source source;
+    const uint32_t *rows;
+};
+static enum vic_status scored_take(const struct row_source *source, int64_t first, int64_t count, uint32_t *rows) {
+    memcpy(rows, ((const struct scored_rows *)(const void *)source)->rows + first, (size_t)count * sizeof *rows);
+    return VIC_OK;
+}
+
 static enum vic_status score_some(struct bench *bench, uint64_t turn) {
     struct vic_search_stats stats = {.size = sizeof stats};
     struct vic_matrix query = {bench->corpus.own_rows, 1, DIM, DIM * sizeof(float), VIC_F32, VIC_HOST};
     struct search_call call = {.queries = &query, .k = SCORED, .stats = &stats};
     for (int64_t i = 0; i < SCORED; i++) bench->wanted[i] = philox_block(3, turn, (uint64_t)i).words[0] % ROWS;
+    struct scored_rows wanted = {{scored_take}, bench->wanted};
     int64_t start_ns = now_ns();
-    enum vic_status status = bench->device->host_ops->score(bench->all, &call, bench->wanted, bench->scores);
+    enum vic_status status = bench->device->host_ops->score(bench->all, &call, &wanted.source, bench->scores);
     double seconds = seconds_since(start_ns);
     if (seconds < bench->score) bench->score = seconds;
     return status;

@@ -105,10 +105,13 @@ struct ranges {
     enum vic_status status;
 };
 
-static struct ranges ranges_of(const struct vic_index *index, const struct vic_matrix *queries, float score, int64_t capacity) {
+static struct ranges ranges_of(const struct vic_index *index, const struct vic_matrix *queries, float score, int64_t capacity,
+                               const struct vic_search_options *options) {
     struct ranges ranges = {
         {take((size_t)(queries->rows + 1) * 8), take((size_t)capacity * 8), take((size_t)capacity * 4), capacity}, VIC_OK};
-    ranges.status = vic_index_within(index, queries, score, NULL, &ranges.view);
+    memset(ranges.view.ids, 0xAA, (size_t)capacity * 8);
+    memset(ranges.view.scores, 0xAA, (size_t)capacity * 4);
+    ranges.status = vic_index_within(index, queries, score, options, &ranges.view);
     return ranges;
 }
 
@@ -118,19 +121,50 @@ static void ranges_free(struct ranges *ranges) {
     free(ranges->view.scores);
 }
 
-void pair_check_within(const struct pair *pair, const struct vic_matrix *queries, float score) {
-    struct ranges counted = ranges_of(pair->gpu, queries, score, 0);
+/* Too little room: the counts are all there all the same. */
+static void check_no_room(const struct pair *pair, const struct vic_matrix *queries, float score, int64_t capacity,
+                          const struct vic_search_options *options, const struct ranges *right) {
+    struct ranges found = ranges_of(pair->gpu, queries, score, capacity, options);
+    assert_int_equal(found.status, VIC_CAPACITY);
+    assert_memory_equal(found.view.offsets, right->view.offsets, (size_t)(queries->rows + 1) * 8);
+    ranges_free(&found);
+}
+
+void pair_check_within(const struct pair *pair, const struct vic_matrix *queries, float score, const int64_t *filter_ids,
+                       int64_t filter_count) {
+    struct vic_search_options options[2] = {{.size = sizeof *options}, {.size = sizeof *options}};
+    struct vic_filter *filters[2] = {NULL, NULL};
+    const struct vic_index *const indexes[2] = {pair->cpu, pair->gpu};
+    for (int i = 0; i < 2 && filter_ids; i++) {
+        must(vic_filter_create(indexes[i], filter_ids, filter_count, NULL, &filters[i]));
+        options[i].filter = filters[i];
+    }
+    struct ranges counted = ranges_of(pair->cpu, queries, score, 0, &options[0]);
     int64_t total = counted.view.offsets[queries->rows];
-    assert_int_equal(counted.status, total > 0 ? VIC_CAPACITY : VIC_OK);
-    struct ranges right = ranges_of(pair->cpu, queries, score, total), found = ranges_of(pair->gpu, queries, score, total);
+    if (total > 0) check_no_room(pair, queries, score, 0, &options[1], &counted);
+    if (total > 1) check_no_room(pair, queries, score, total - 1, &options[1], &counted);
+    struct ranges right = ranges_of(pair->cpu, queries, score, total, &options[0]);
+    struct ranges found = ranges_of(pair->gpu, queries, score, total, &options[1]);
     must(right.status);
     must(found.status);
     assert_memory_equal(found.view.offsets, right.view.offsets, (size_t)(queries->rows + 1) * 8);
-    assert_memory_equal(found.view.ids, right.view.ids, (size_t)total * 8);
-    assert_memory_equal(found.view.scores, right.view.scores, (size_t)total * 4);
+    if (total) assert_memory_equal(found.view.ids, right.view.ids, (size_t)total * 8);
+    if (total) assert_memory_equal(found.view.scores, right.view.scores, (size_t)total * 4);
+    for (int i = 0; i < 2; i++) vic_filter_free(filters[i]);
     ranges_free(&counted);
     ranges_free(&right);
     ranges_free(&found);
+}
+
+float pair_threshold(const struct pair *pair, const struct vic_matrix *queries, int64_t rank) {
+    struct vic_matrix one = *queries;
+    struct answer answer = answer_make(1, rank);
+    struct vic_hits hits = answer_hits(&answer);
+    one.rows = 1;
+    must(vic_index_search(pair->cpu, &one, rank, NULL, &hits));
+    float score = answer.scores[rank - 1];
+    answer_free(&answer);
+    return score;
 }
 
 void pair_check_score(const struct pair *pair, const struct vic_matrix *queries, const int64_t *ids, int64_t count) {

@@ -38,7 +38,11 @@ void answers_equal(const struct answer *a, const struct answer *b);
 /* Both devices' answers to the same question. filter_ids NULL: none. */
 void pair_check(const struct pair *pair, const struct vic_matrix *queries, int64_t k, enum vic_path path,
                 const int64_t *filter_ids, int64_t filter_count);
-void pair_check_within(const struct pair *pair, const struct vic_matrix *queries, float score);
+/* Threshold searches without room, with exactly what is needed, and with one slot less. filter_ids NULL: none. */
+void pair_check_within(const struct pair *pair, const struct vic_matrix *queries, float score, const int64_t *filter_ids,
+                       int64_t filter_count);
+/* The score of the `rank`-th best row (from 1) for the first of the queries: a threshold that so many reach, or more. */
+float pair_threshold(const struct pair *pair, const struct vic_matrix *queries, int64_t rank);
 void pair_check_score(const struct pair *pair, const struct vic_matrix *queries, const int64_t *ids, int64_t count);
 
 /* Ends the test with CUDA's words unless the call worked. */

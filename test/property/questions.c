@@ -106,6 +106,39 @@ static void thresholds_take_all_that_reach_them_and_the_equal(void **state) {
     test_done();
 }
 
+/* Numbers of rows and of queries about those that kernels take at once. */
+static void thresholds_of_many_queries_at_once_are_those_of_each(void **state) {
+    (void)state;
+    static const int64_t rows[] = {1, 15, 16, 31, 32, 33, 63, 64, 65, 127, 129, 300},
+                         nqs[] = {2, 15, 16, 17, 31, 32, 33, 40, 65};
+    struct random random = test_random(4);
+    for (int turn = 0; turn < 36; turn++) {
+        struct shape shape = shape_draw(&random, 1);
+        struct scene scene;
+        shape.n = rows[random_below(&random, 12)], shape.nq = nqs[turn % 9];
+        scene_make(&random, &shape, &scene);
+        struct vic_device *device = device_with(NULL, 1 + turn % 3);
+        struct vic_index *index = index_of(device, &scene.data);
+        int64_t *ids = take((size_t)(2 * shape.n + 2) * 8), count = ids_pick(&random, &scene, 3, ids);
+        struct vic_filter *filter = NULL;
+        must(vic_filter_create(index, ids, count, NULL, &filter));
+        struct vic_search_options options = {.size = sizeof options, .filter = filter};
+        struct order passing = order_filtered(&scene.order, ids, count, false);
+        float at = scene.order.scores[random_below(&random, shape.nq * shape.n)];
+        test_says_shape(&shape, "the best", 1 + turn % 3);
+        order_check_within(&scene.order, index, at, NULL);
+        order_check_within(&passing, index, at, &options);
+        order_check_within(&scene.order, index, shape.metric == VIC_L2 ? INFINITY : -INFINITY, NULL);
+        order_free(&passing);
+        vic_filter_free(filter);
+        free(ids);
+        vic_index_free(index);
+        vic_device_free(device);
+        scene_free(&scene);
+    }
+    test_done();
+}
+
 /* The score of an id, from the order: what a search would say. */
 static float score_right(const struct order *order, int64_t j, int64_t id) {
     int64_t n = order->data->n;
@@ -114,17 +147,19 @@ static float score_right(const struct order *order, int64_t j, int64_t id) {
     return order->data->metric == VIC_L2 ? INFINITY : -INFINITY;
 }
 
-/* Widths about and beyond what one slice of the library's holds. */
+/* Widths about and beyond what one slice of the library's holds, on a CPU and on a GPU. */
 static void scores_of_given_ids_are_those_of_a_search(void **state) {
     (void)state;
-    static const int64_t widths[] = {1, 2, 63, 64, 65, 130, 4095, 4096, 4097, 9000};
+    static const int64_t widths[] = {1, 2, 63, 64, 65, 130, 4095, 4096, 4097, 66000};
     struct random random = test_random(3);
+    int tables = 0;
+    while (kernels_here()[tables]) tables++;
     for (int turn = 0; turn < 40; turn++) {
         int64_t width = widths[turn % 10];
         struct shape shape = shape_draw(&random, 60);
         struct scene scene;
         scene_make(&random, &shape, &scene);
-        struct vic_device *device = device_with(kernels_here()[turn % 2 ? 0 : 1], 1 + turn % 3);
+        struct vic_device *device = device_with(kernels_here()[turn % tables], 1 + turn % 3);
         struct vic_index *index = index_of(device, &scene.data);
         size_t slots = (size_t)(shape.nq * width);
         int64_t *ids = take(slots * 8);
@@ -132,7 +167,7 @@ static void scores_of_given_ids_are_those_of_a_search(void **state) {
         for (size_t i = 0; i < slots; i++)
             ids[i] = random_below(&random, 10) ? id_of(&scene, random_below(&random, shape.n)) : -1;
         memset(scores, 0xAA, slots * 4);
-        test_says_shape(&shape, "the first two", 1 + turn % 3);
+        test_says_shape(&shape, kernels_here()[turn % tables], 1 + turn % 3);
         must(vic_index_score(index, &scene.order.queries, ids, width, NULL, scores));
         for (size_t i = 0; i < slots; i++) {
             float right = score_right(&scene.order, (int64_t)i / width, ids[i]);
@@ -151,6 +186,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(filters_choose_before_the_best_are_chosen, test_tell),
         cmocka_unit_test_teardown(thresholds_take_all_that_reach_them_and_the_equal, test_tell),
+        cmocka_unit_test_teardown(thresholds_of_many_queries_at_once_are_those_of_each, test_tell),
         cmocka_unit_test_teardown(scores_of_given_ids_are_those_of_a_search, test_tell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

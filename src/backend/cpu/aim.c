@@ -14,7 +14,7 @@ static void cosines_finish(const struct row_aim *aim, const uint32_t *which, int
         if (norms[i] < 0) scores[i] = row_rescale(kernels, aim->rows, which[i], aim->query, aim->query_norm, aim->spare);
 }
 
-static void aim_scores(const struct row_aim *aim, const uint32_t *which, int64_t n, float *scores) {
+void aim_scores(const struct row_aim *aim, const uint32_t *which, int64_t n, float *scores) {
     const struct rows *rows = aim->rows;
     const struct kernels *kernels = aim->kernels;
     enum kernel_op op = rows->metric == VIC_L2 ? OP_L2 : OP_DOT;

@@ -77,16 +77,12 @@ static void collect_part(void *argument, int worker, int64_t part) {
 
 static void rescore_part(void *argument, int worker, int64_t part) {
     const struct certified *job = argument;
-    const struct rows *rows = &job->scan.resident->rows;
-    struct scratch *scratch = scan_scratch(&job->scan, worker);
     struct topk *top = worker_top(job, worker);
-    const uint32_t *wanted = job->survey->candidates;
-    int64_t end = (part + 1) * RESCORE_PART < job->rescore ? (part + 1) * RESCORE_PART : job->rescore;
-    for (int64_t i = part * RESCORE_PART; i < end; i++) {
-        if (i + ROWS_AHEAD < end) row_prefetch(rows, wanted[i + ROWS_AHEAD]);
-        scan_rows(&job->scan, scratch, 0, wanted[i], 1);
-        topk_push(top, key_make(scratch->scores[0], wanted[i], job->scan.smaller_better));
-    }
+    int64_t first = part * RESCORE_PART, n = job->rescore - first < RESCORE_PART ? job->rescore - first : RESCORE_PART;
+    const uint32_t *wanted = job->survey->candidates + first;
+    float scores[RESCORE_PART];
+    scan_gather(&job->scan, scan_scratch(&job->scan, worker), 0, wanted, n, scores);
+    for (int64_t i = 0; i < n; i++) topk_push(top, key_make(scores[i], wanted[i], job->scan.smaller_better));
 }
 
 /* Scores the first `count` candidates into the workers' buffers. */

@@ -102,20 +102,23 @@ static void sample_part(void *argument, int worker, int64_t part) {
     }
 }
 
+enum { SEEDS_AT_ONCE = 64 };
+
 /* The keep-th best canonical score of the sample's best rows is a threshold; the rows themselves come by again. */
 static void seed_part(void *argument, int worker, int64_t j) {
     const struct batch *job = argument;
-    const struct rows *rows = &job->scan.resident->rows;
     struct workspace *workspace = job->scan.workspace;
     struct scratch *scratch = scan_scratch(&job->scan, worker);
     struct topk *tops = batch_top(job, j, 0);
     uint64_t *keys = tops[0].keys, floor = KEY_NONE;
     int64_t count = tops_gather(tops, job->scan.resident->layout.threads);
     if (count > job->seeds) keys_select(keys, count, job->seeds), count = job->seeds;
-    for (int64_t i = 0; i < count; i++) {
-        if (i + ROWS_AHEAD < count) row_prefetch(rows, key_row(keys[i + ROWS_AHEAD]));
-        scan_rows(&job->scan, scratch, j, key_row(keys[i]), 1);
-        keys[i] = key_make(scratch->scores[0], key_row(keys[i]), job->scan.smaller_better);
+    for (int64_t first = 0; first < count; first += SEEDS_AT_ONCE) {
+        int64_t n = count - first < SEEDS_AT_ONCE ? count - first : SEEDS_AT_ONCE;
+        uint32_t which[SEEDS_AT_ONCE];
+        for (int64_t i = 0; i < n; i++) which[i] = key_row(keys[first + i]);
+        scan_gather(&job->scan, scratch, j, which, n, scratch->scores);
+        for (int64_t i = 0; i < n; i++) keys[first + i] = key_make(scratch->scores[i], which[i], job->scan.smaller_better);
     }
     if (count >= job->keep) {
         keys_select(keys, count, job->keep);

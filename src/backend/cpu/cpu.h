@@ -147,6 +147,8 @@ struct scratch *scan_scratch(const struct scan *scan, int worker);
 const void *scan_query(const struct scan *scan, int64_t j);
 /* Final scores of rows [first, first + n), n <= scores_count, for prepared query j into scratch->scores. */
 void scan_rows(const struct scan *scan, struct scratch *scratch, int64_t j, int64_t first, int64_t n);
+/* The same for rows which[0 .. n), wherever they lie, into `scores`: several side by side, those to come asked for. */
+void scan_gather(const struct scan *scan, struct scratch *scratch, int64_t j, const uint32_t *which, int64_t n, float *scores);
 /* The score of a row that was scaled before its norm: its sum is taken from the scaled row. spare: dim floats. */
 float row_rescale(const struct kernels *kernels, const struct rows *rows, int64_t row, const void *query, float query_norm,
                   float *spare);
@@ -164,16 +166,19 @@ static inline bool filter_passes(const uint64_t *filter, int64_t row) {
 }
 
 /* ---- aim.c: rows here and there for a query, without a workspace */
+/* aim->scores of what cpu_aim makes. */
+void aim_scores(const struct row_aim *aim, const uint32_t *which, int64_t n, float *scores);
 void cpu_aim(const struct backend *backend, const struct rows *rows, const struct vic_matrix *query, float *room,
              struct row_aim *aim);
 
-/* ---- search.c, select.c, within.c: the questions */
+/* ---- search.c, select.c, within.c, score.c: the questions */
 enum vic_status cpu_search(struct resident *resident, const struct search_call *call, const struct vic_hits *hits);
 void select_search(struct resident *resident, struct workspace *workspace, const struct search_call *call,
                    const struct vic_hits *hits);
 enum vic_status cpu_within(struct resident *resident, const struct search_call *call, float score,
                            const struct vic_ranges *ranges);
-enum vic_status cpu_score(struct resident *resident, const struct search_call *call, const uint32_t *rows, float *scores);
+enum vic_status cpu_score(struct resident *resident, const struct search_call *call, const struct row_source *wanted,
+                          float *scores);
 /* Offers scores of rows [first, first + n) to a buffer; only positions whose order reaches the floor are looked at. */
 void scores_offer(const struct scan *scan, struct scratch *scratch, struct topk *top, const float *scores, bool smaller_better,
                   int64_t first, int64_t n);

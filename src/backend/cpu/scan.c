@@ -63,6 +63,17 @@ void scan_finish(const struct scan *scan, struct scratch *scratch, int64_t j, in
     if (!scan->exact) kernels->replace_nan(scores, n);
 }
 
+void scan_gather(const struct scan *scan, struct scratch *scratch, int64_t j, const uint32_t *which, int64_t n, float *scores) {
+    const struct resident *resident = scan->resident;
+    struct row_aim aim = {.rows = &resident->rows,
+                          .kernels = &resident->backend->kernels,
+                          .query = scan_query(scan, j),
+                          .spare = scratch->row,
+                          .query_norm = scan->workspace->query_norms[j],
+                          .exact = scan->exact};
+    aim_scores(&aim, which, n, scores);
+}
+
 void scan_rows(const struct scan *scan, struct scratch *scratch, int64_t j, int64_t first, int64_t n) {
     const struct rows *rows = &scan->resident->rows;
     const char *data = rows->data;

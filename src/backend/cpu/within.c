@@ -1,4 +1,4 @@
-/* Every row at least this good, and the scores of given rows.
+/* Every row at least this good.
  *
  * A threshold search with a plane (docs/certified.md): the score that is asked for gives each query's bound, so one pass over
  * the codes is all, and rows that it does not rule out are scored part by part. Where a part leaves too many, its rows are
@@ -65,19 +65,18 @@ static void part_scan(struct within_job *job, struct scratch *scratch, int64_t f
 /* Through the plane. False: it leaves too many rows. */
 static bool part_code(struct within_job *job, struct scratch *scratch, int64_t first, int64_t n, struct finds *finds) {
     const struct rows *rows = &job->scan.resident->rows;
+    uint32_t *found = scratch->positions;
     const struct kernels *kernels = &job->scan.resident->backend->kernels;
     kernels->planes->scan[job->kind](job->plane, rows->plane_norms, first, n, rows->dim, &job->query, scratch->scores);
-    int64_t left = kernels->above(scratch->scores, n, false, job->reached, scratch->positions);
+    int64_t left = kernels->above(scratch->scores, n, false, job->reached, found);
     atomic_fetch_add(&job->coded, n);
-    left = positions_filter(&job->scan, scratch->positions, first, left);
+    left = positions_filter(&job->scan, found, first, left);
     if ((double)left > job->left_most * (double)n) return false;
-    for (int64_t i = 0; i < left; i++) {
-        int64_t row = first + scratch->positions[i];
-        if (i + ROWS_AHEAD < left) row_prefetch(rows, (uint32_t)first + scratch->positions[i + ROWS_AHEAD]);
-        scan_rows(&job->scan, scratch, 0, row, 1);
-        if (score_to_order(scratch->scores[0], job->scan.smaller_better) >= job->least)
-            finds_add(job, finds, scratch->scores[0], row);
-    }
+    for (int64_t i = 0; i < left; i++) found[i] += (uint32_t)first;
+    scan_gather(&job->scan, scratch, 0, found, left, scratch->scores);
+    for (int64_t i = 0; i < left; i++)
+        if (score_to_order(scratch->scores[i], job->scan.smaller_better) >= job->least)
+            finds_add(job, finds, scratch->scores[i], found[i]);
     atomic_fetch_add(&job->rescored, left);
     return true;
 }
@@ -174,51 +173,5 @@ enum vic_status cpu_within(struct resident *resident, const struct search_call *
     if (ranges->offsets[nq] > ranges->capacity)
         return status_fail(VIC_CAPACITY, "expected room for %lld hits, found ranges.capacity %lld",
                            (long long)ranges->offsets[nq], (long long)ranges->capacity);
-    return VIC_OK;
-}
-
-/* Rows to score lie anywhere: the next ones are asked for while one is summed. */
-enum { SCORE_PART = 64 };
-
-struct score_job {
-    struct scan scan;
-    const uint32_t *rows;
-    float *scores;
-    int64_t count; /* rows a query */
-    int64_t query; /* prepared query's row of the call */
-};
-
-static void score_part(void *argument, int worker, int64_t part) {
-    const struct score_job *job = argument;
-    struct scratch *scratch = scan_scratch(&job->scan, worker);
-    const struct rows *rows = &job->scan.resident->rows;
-    int64_t end = (part + 1) * SCORE_PART < job->count ? (part + 1) * SCORE_PART : job->count;
-    const uint32_t *wanted = job->rows + job->query * job->count;
-    for (int64_t i = part * SCORE_PART; i < end; i++) {
-        if (i + ROWS_AHEAD < end && wanted[i + ROWS_AHEAD] != UINT32_MAX) row_prefetch(rows, wanted[i + ROWS_AHEAD]);
-        float *score = &job->scores[job->query * job->count + i];
-        if (wanted[i] == UINT32_MAX) {
-            *score = score_worst(job->scan.smaller_better);
-            continue;
-        }
-        scan_rows(&job->scan, scratch, 0, wanted[i], 1);
-        *score = scratch->scores[0];
-    }
-}
-
-enum vic_status cpu_score(struct resident *resident, const struct search_call *call, const uint32_t *rows, float *scores) {
-    enum vic_status status = queries_check(resident->backend, &resident->rows, call);
-    if (status != VIC_OK) return status;
-    struct workspace *workspace = workspace_claim(resident);
-    struct score_job job = {.scan = scan_start(resident, workspace, call), .rows = rows, .scores = scores, .count = call->k};
-    for (job.query = 0; job.query < call->queries->rows; job.query++) {
-        queries_prepare(resident, workspace, call->queries, job.query, 1, false);
-        int threads = thread_pool_run(resident->backend->pool, (call->k + SCORE_PART - 1) / SCORE_PART, score_part, &job);
-        if (threads > call->stats->threads) call->stats->threads = threads;
-    }
-    workspace_release(resident, workspace);
-    call->stats->path = VIC_PATH_SCAN;
-    call->stats->queries = call->queries->rows;
-    call->stats->rows_scored += call->queries->rows * call->k;
     return VIC_OK;
 }

@@ -21,6 +21,8 @@ struct backend {
 };
 
 enum { WORKSPACES_MAX = 16, QUERIES_MAX = 256 };
+/* Pinned memory for hits, at least; and slots of scores that one launch fills, at most. */
+enum { HITS_PINNED_LEAST = 64 << 10, SCORE_SLOTS_MAX = 64 << 10 };
 /* Threads that send rows up, and the pieces that each has. */
 enum { UPLOAD_WORKERS = 12, UPLOAD_EACH = 2, UPLOAD_SLOTS = UPLOAD_WORKERS * UPLOAD_EACH };
 
@@ -28,7 +30,7 @@ enum { UPLOAD_WORKERS = 12, UPLOAD_EACH = 2, UPLOAD_SLOTS = UPLOAD_WORKERS * UPL
 struct layout {
     struct packed_rows rows; /* pointers NULL */
     struct scan_shape shape;
-    int64_t queries_count, list_keys;
+    int64_t queries_count, list_keys, score_slots;
     uint64_t piece_bytes; /* of rows on their way up, UPLOAD_SLOTS at once */
     uint64_t rows_bytes, norms_bytes, ids_bytes, select_keys_bytes, select_scores_bytes;
     /* one workspace: device block and pinned block */
@@ -120,10 +122,11 @@ static inline int64_t rows_read(const struct resident *resident) {
 /* A scan of query `first`, without hits: query and scratch memory filled in. */
 enum vic_status scan_prepare(const struct run *run, int64_t first, const uint64_t *filter, struct scan_args *args);
 
-/* ---- search.c, within.c */
+/* ---- search.c, within.c, score.c */
 enum vic_status cuda_search(struct resident *resident, const struct search_call *call, const struct vic_hits *hits);
 enum vic_status cuda_within(struct resident *resident, const struct search_call *call, float score,
                             const struct vic_ranges *ranges);
-enum vic_status cuda_score(struct resident *resident, const struct search_call *call, const uint32_t *rows, float *scores);
+enum vic_status cuda_score(struct resident *resident, const struct search_call *call, const struct row_source *wanted,
+                           float *scores);
 
 #endif

@@ -19,8 +19,8 @@ enum {
     SMALL_KEEP = 2048,         /* hits that one block can sort in its shared memory, with room for as many candidates */
     ROW_PAD = 16,              /* rows are allocated up to a multiple of this, so the last load of a warp needs no test */
     SCAN_THREADS = 512,
-    CUT_SLACK = 1024,     /* keys that a list may hold beyond those kept */
-    SCORE_ROWS_MAX = 4096 /* rows to score in one launch */
+    CUT_SLACK = 1024, /* keys that a list may hold beyond those kept */
+    RANGE_KEYS = 4096 /* hits of a threshold search that one block sorts */
 };
 
 /* Rows as they lie on the device. Elements are permuted within each chunk of 128 so that the canonical tree becomes
@@ -122,7 +122,8 @@ struct queries_args {
 };
 cudaError_t launch_queries(const struct queries_args *args, cudaStream_t stream);
 
-/* Rows [first, first + count) against all prepared queries; keys that reach a query's floor are appended to its list. */
+/* Rows [first, first + count) against all prepared queries; keys that reach a query's floor are appended to its list, and
+ * counted even where the list has no room for them any more. */
 struct tile_args {
     struct packed_rows rows;
     int64_t first, count;
@@ -152,6 +153,17 @@ struct cut_args {
     struct hit_slots hits;
 };
 cudaError_t launch_cut(const struct cut_args *args, cudaStream_t stream);
+/* Lists of queries [first, first + nq), each sorted and written from its place on; RANGE_NONE as a place: not this one. */
+static const uint32_t RANGE_NONE = UINT32_MAX;
+struct range_args {
+    struct packed_rows rows;
+    const uint64_t *lists; /* capacity keys a query, of which counts are there: 1 to RANGE_KEYS */
+    int64_t capacity, first, nq;
+    const uint32_t *counts, *places;
+    int64_t *ids;
+    float *scores;
+};
+cudaError_t launch_range(const struct range_args *args, cudaStream_t stream);
 /* All slots of nq queries unused: the answer of an empty index. */
 cudaError_t launch_unused(const struct hit_slots *hits, int64_t nq, enum vic_metric metric, cudaStream_t stream);
 
@@ -173,6 +185,7 @@ cudaError_t load_tile(const struct packed_rows *rows, int shared_most);
 cudaError_t load_score(const struct packed_rows *rows);
 cudaError_t load_select(void);
 cudaError_t load_cut(void);
+cudaError_t load_range(void);
 cudaError_t load_queries(void);
 
 #ifdef __cplusplus

@@ -30,14 +30,16 @@ static void layout_workspace(struct layout *layout, int64_t n) {
     layout->counts_at = take(device, queries * 4);
     layout->lists_at = take(device, (uint64_t)layout->list_keys * 8);
     layout->filter_at = take(device, filter);
-    layout->wanted_at = take(device, SCORE_ROWS_MAX * 4);
-    layout->scores_at = take(device, SCORE_ROWS_MAX * 4);
     (void)take(pinned, 256); /* the flag */
     layout->raw_pinned_at = take(pinned, raw);
     layout->filter_pinned_at = take(pinned, filter);
     layout->hits_pinned_bytes = hits < hits_bytes_most ? hits : hits_bytes_most;
-    if (layout->hits_pinned_bytes < SCORE_ROWS_MAX * 8) layout->hits_pinned_bytes = SCORE_ROWS_MAX * 8;
+    if (layout->hits_pinned_bytes < HITS_PINNED_LEAST) layout->hits_pinned_bytes = HITS_PINNED_LEAST;
     layout->hits_pinned_at = take(pinned, layout->hits_pinned_bytes);
+    /* Two slices, each with a row number and a score a slot. */
+    layout->score_slots = least_of((int64_t)layout->hits_pinned_bytes / (2 * 8), SCORE_SLOTS_MAX);
+    layout->wanted_at = take(device, (uint64_t)layout->score_slots * 2 * 4);
+    layout->scores_at = take(device, (uint64_t)layout->score_slots * 2 * 4);
 }
 
 /* Rows with a negative norm in bfloat16 are widened (pack.cu). */
@@ -99,6 +101,7 @@ static enum vic_status kernels_load(const struct resident *resident) {
     if (error == cudaSuccess) error = load_score(&resident->rows);
     if (error == cudaSuccess) error = load_select();
     if (error == cudaSuccess) error = load_cut();
+    if (error == cudaSuccess) error = load_range();
     if (error == cudaSuccess) error = load_queries();
     return cuda_status(error, "loading kernels");
 }

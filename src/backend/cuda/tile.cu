@@ -250,7 +250,8 @@ __device__ static void keys_append(const struct tile_args &args, const tile_plan
 #pragma unroll
     for (int i = 0; i < OWN_PAIRS; i++) {
         int at = slot + i % LANE_QUERIES * APART;
-        if (own.keys[i]) args.lists[(first_query + at) * args.capacity + bases[at] + places[i]] = own.keys[i];
+        uint32_t place = bases[at] + places[i];
+        if (own.keys[i] && place < args.capacity) args.lists[(first_query + at) * args.capacity + place] = own.keys[i];
     }
 }
 
