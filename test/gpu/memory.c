@@ -19,7 +19,7 @@ static size_t free_bytes(void) {
     return left;
 }
 
-static struct vic_device *device_within(uint64_t device_bytes) {
+static struct vic_device *device_of_bytes(uint64_t device_bytes) {
     struct vic_device *device = NULL;
     struct vic_device_options options = {.size = sizeof options, .name = "cuda", .device_bytes = device_bytes};
     must(vic_device_open(&options, &device));
@@ -60,7 +60,7 @@ static void everything_is_given_back_with_the_index(void **state) {
     (void)state;
     struct data data = data_make(2, 30000, DIM, VIC_F32, VIC_COSINE, VALUES_UNIT);
     struct vic_index *index = NULL;
-    struct vic_device *device = device_within(0);
+    struct vic_device *device = device_of_bytes(0);
     for (int turn = 0; turn < 3; turn++) {
         must(build_on(device, &data, &index));
         assert_true(info_of(device).device_used > 30000 * DIM * 4);
@@ -76,7 +76,7 @@ static void MEM_05_a_small_index_takes_little_device_memory(void **state) {
     (void)state;
     struct data data = data_make(3, 1000, DIM, VIC_F32, VIC_DOT, VALUES_UNIT);
     struct vic_index *index = NULL;
-    struct vic_device *device = device_within(0);
+    struct vic_device *device = device_of_bytes(0);
     size_t before = free_bytes();
     must(build_on(device, &data, &index));
     struct vic_index_info info = {.size = sizeof info};
@@ -99,7 +99,7 @@ static void every_budget_below_the_plan_is_refused_and_nothing_is_left(void **st
     must(vic_index_plan(device_gpu(), data.n, DIM, &options, &plan));
     assert_true(plan.device_bytes > 20000 * DIM * 4);
     for (int part = 1; part <= 24; part++) {
-        struct vic_device *device = device_within(plan.device_bytes * (uint64_t)part / 24);
+        struct vic_device *device = device_of_bytes(plan.device_bytes * (uint64_t)part / 24);
         struct vic_index *index = NULL;
         enum vic_status status = build_on(device, &data, &index);
         assert_int_equal(status, part < 24 ? VIC_BUDGET : VIC_OK);
@@ -118,7 +118,7 @@ static void a_full_gpu_is_an_error_and_no_more(void **state) {
     struct data data = data_make(5, 200000, DIM, VIC_F32, VIC_DOT, VALUES_UNIT);
     struct pair pair = pair_build(&data);
     struct vic_matrix one = matrix_of(data.rows, 1, DIM, VIC_F32);
-    struct vic_device *device = device_within(0);
+    struct vic_device *device = device_of_bytes(0);
     struct vic_index *index = NULL;
     for (size_t left = 1 << 20; left <= (size_t)130 << 20; left += (size_t)16 << 20) {
         void *ballast = NULL;
