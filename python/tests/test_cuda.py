@@ -4,7 +4,11 @@
 an order on the GPU is proved, the queries hold other rows at first and the right ones are written by a kernel that waits: a search
 that did not wait for it gives the other answer.
 """
+import csv
 import os
+import shutil
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -181,6 +185,25 @@ def test_CON_04_a_dlpack_producer_on_a_side_stream_is_waited_for(torch, index, q
             index.search(wrapped, K, out=(ids, scores), stream=wrong_number)
 
 
+@pytest.mark.parametrize("stream", [1, 2])
+@pytest.mark.parametrize("half", [False, True])
+def test_a_tensor_on_a_side_stream_is_waited_for_by_a_stream_that_is_given(torch, index, queries, expected, stream, half):
+    right = torch.from_numpy(queries).half() if half else torch.from_numpy(queries)
+    if half:
+        expected = index.search(right.float().numpy(), K)
+    right, side = right.cuda(), torch.cuda.Stream()
+    wrong = -right
+    for _ in range(10):
+        torch.cuda.synchronize()
+        with torch.cuda.stream(side):
+            asked = wrong.clone()
+            torch.cuda._sleep(LATE)
+            asked.copy_(right)
+            hits = index.search(asked, K, stream=stream)
+        torch.cuda.synchronize()
+        assert agree(hits, expected)
+
+
 def test_an_array_interface_s_stream_is_waited_for(torch, index, queries, expected):
     right, wrong = torch.from_numpy(queries).cuda(), torch.from_numpy(-queries).cuda()
     side, own = torch.cuda.Stream(), torch.cuda.Stream()
@@ -253,6 +276,42 @@ def test_no_byte_crosses_the_bus_between_tensors(torch, index, queries, expected
     assert [name for name in names if "memcpy" in name.lower()] == []
     assert any("DtoH" in name for name in seen(lambda: ids.cpu())[1])  # and it does see a copy
     assert agree(vicinal.Hits(ids, scores, index, None), expected)
+
+
+def test_no_kernel_reads_or_writes_host_memory(torch):
+    """What no list of copies shows: the bytes that kernels move over PCIe, as the card counts them. One of PyTorch's, which reads
+    pinned memory, proves that they are counted."""
+    tool = shutil.which("ncu") or "/usr/local/cuda/bin/ncu"
+    if not os.access(tool, os.X_OK):
+        pytest.skip("no ncu is here")
+    script = """
+import torch, vicinal
+class Pinned:
+    memory = torch.zeros(1 << 19).pin_memory()
+    __cuda_array_interface__ = {"shape": (1 << 19,), "typestr": "<f4", "data": (memory.data_ptr(), False), "version": 2}
+pinned = torch.as_tensor(Pinned(), device="cuda")
+index = vicinal.build(vicinal.generate("gauss", 20000, 96, seed=1), "dot", device="cuda")
+asked = torch.from_numpy(vicinal.generate("gauss", 4096, 96, seed=1, first=20000)).cuda()
+ids, scores = index.search(asked, 10)
+index.search(asked[5], 10)
+torch.cuda.synchronize()
+torch.cuda.cudart().cudaProfilerStart()
+index.search(asked, 10, out=(ids, scores))
+index.search(asked, 10)
+index.search(asked[5], 10)
+pinned + 1
+torch.cuda.synchronize()
+torch.cuda.cudart().cudaProfilerStop()
+"""
+    done = subprocess.run([tool, "--profile-from-start", "off", "--metrics", "pcie__read_bytes.sum,pcie__write_bytes.sum", "--print-units", "base", "--csv",
+                           sys.executable, "-c", script], capture_output=True, text=True, timeout=200)
+    told = list(csv.DictReader(line for line in done.stdout.splitlines() if line.startswith('"')))
+    if done.returncode and not told:
+        pytest.skip(f"ncu cannot count here: {(done.stdout + done.stderr)[-300:]}")
+    moved = [(row["Kernel Name"], float(row["Metric Value"].replace(",", ""))) for row in told]
+    assert max(count for name, count in moved if "at::native" in name) >= 1 << 21, moved
+    ours = [count for name, count in moved if "at::native" not in name]
+    assert len(ours) >= 6 and max(ours) < 1 << 16, moved  # of 1.5 MiB of queries; the counting itself moves some KiB
 
 
 def test_sixteen_threads_with_streams_of_their_own_get_the_same_bytes(torch, index, queries, expected):

@@ -223,7 +223,21 @@ class FakeTorchTensor:
 FakeTorchTensor.__module__ = "torch.fake"
 
 
-@pytest.fixture(params=["raw stream", "stream object"])
+class FakeGuards:
+    """PyTorch's one look at several tensors."""
+
+    def __init__(self, *tensors, dynamic_dims_sizes, dynamic_dims_strides):
+        self.facts = [self.facts_of(tensor) for tensor in tensors]
+
+    @staticmethod
+    def facts_of(tensor):
+        return type(tensor) is FakeTorchTensor and (tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device())
+
+    def check(self, *tensors):
+        return [self.facts_of(tensor) for tensor in tensors] == self.facts
+
+
+@pytest.fixture(params=["raw stream", "stream object", "all that is hidden"])
 def fake_torch(monkeypatch, request):
     made = []
     torch = types.SimpleNamespace(int64=np.int64, float32=sys.intern("torch.float32"), made=made, stream=0, Tensor=FakeTorchTensor)
@@ -231,7 +245,10 @@ def fake_torch(monkeypatch, request):
     torch.empty = lambda shape, dtype, device: made.append(FakeTorchTensor(np.empty(shape, kinds.get(dtype, dtype)))) or made[-1]
     torch.empty_like = lambda tensor: FakeTorchTensor(np.empty_like(tensor.array))
     torch.cuda = types.SimpleNamespace(current_stream=lambda ordinal: types.SimpleNamespace(cuda_stream=torch.stream))
-    torch._C = types.SimpleNamespace(**({"_cuda_getCurrentRawStream": lambda ordinal: torch.stream} if request.param == "raw stream" else {}))
+    torch._C = types.SimpleNamespace(**({} if request.param == "stream object" else {"_cuda_getCurrentRawStream": lambda ordinal: torch.stream}))
+    if request.param == "all that is hidden":
+        torch._C._dynamo = types.SimpleNamespace(guards=types.SimpleNamespace(TensorGuards=FakeGuards, _empty_strided_cuda=lambda shape, strides, dtype: (
+            torch.empty(shape, {"torch.int64": np.int64}.get(dtype, dtype), None))))
     monkeypatch.setattr(_gpu, "LIBRARIES", {})
     monkeypatch.setitem(_gpu.sys.modules, "torch", torch)
     return torch
@@ -286,11 +303,62 @@ def test_a_search_like_an_earlier_one_runs_through_a_slot(recorded, rows, fake_t
         index.search(FakeTorchTensor(rows), 3, beam=20)
 
 
+def test_a_look_of_another_form_or_that_says_no_is_done_without(recorded, rows, fake_torch, monkeypatch):
+    index, calls = recorded
+
+    class Another:
+        def __init__(self, *tensors, **keywords):
+            pass
+
+        def check(self, *tensors):
+            return Another.answers.pop()
+
+    for answers, form in (([], Another), ([None], Another), ([False, True], Another), ([], None), ([], 3)):
+        Another.answers = answers
+        monkeypatch.setattr(_gpu, "LIBRARIES", {})
+        fake_torch._C._dynamo = types.SimpleNamespace(guards=types.SimpleNamespace(TensorGuards=form))
+        index.search(FakeTorchTensor(rows), 3)
+        with monkeypatch.context() as slots_only:
+            slots_only.setattr(_gpu, "take", None)
+            assert index.search(FakeTorchTensor(rows), 3).ids.shape == (6, 3) and calls[-1].data == rows.ctypes.data
+        index._slots.clear()
+
+
+def test_slots_that_do_not_fit_make_room_for_those_that_do(recorded, rows, fake_torch, monkeypatch):
+    index, calls = recorded
+    real = FakeTorchTensor.get_device
+    monkeypatch.setattr(FakeTorchTensor, "get_device", lambda self: real(self) if self.array.dtype == np.float32 and self.array.shape[1] == 4 else 1)
+    for turn in range(5):  # fresh results lie on another GPU, the current one
+        index.search(FakeTorchTensor(rows), 3)
+        assert len(calls) == turn + 1 and sum(map(len, index._slots.values())) <= 1
+    monkeypatch.undo()
+
+
+def test_a_stream_that_pytorch_has_no_name_for_waits_for_the_current_one(recorded, rows, fake_torch, monkeypatch):
+    index, calls = recorded
+    waits, entered = [], []
+    monkeypatch.setattr(_dlpack, "stream_wait", lambda waiting, producing: waits.append((waiting, producing)))
+    fake_torch.stream = 640
+    fake_torch.cuda.ExternalStream = lambda stream, device: stream
+    fake_torch.cuda.default_stream = lambda device: "default"
+    fake_torch.cuda.stream = lambda stream: entered.append(stream) or contextlib.nullcontext()
+    index.search(FakeTorchTensor(rows), 3, stream=2)  # its capsules refuse this one
+    assert calls[-1].stream == 2 and set(waits) == {(2, 640)} and entered == [2]
+    for stream in (1, 77):
+        waits.clear(), entered.clear()
+        monkeypatch.setattr(FakeTorchTensor, "__dlpack__", lambda self, **keywords: Exported(self.array, device=CUDA0).__dlpack__(**keywords))
+        index.search(FakeTorchTensor(rows.astype(np.float16)), 3, stream=stream)
+        assert calls[-1].stream == stream and waits == [(stream, 640)]  # before the widening
+        assert set(entered) == {"default" if stream == 1 else stream}
+
+
 def test_PYT_04_half_precision_tensors_are_widened_on_their_gpu(recorded, rows, fake_torch):
     index, calls = recorded
     for asked in (FakeTorchTensor(rows.astype(np.float16)), FakeTorchTensor(rows[0].astype(np.float16))):
-        hits = index.search(asked, 2)
-        assert calls[-1].dtype == _lib.F32 and calls[-1].data != asked.data_ptr() and hits.ids.shape[-1] == 2
+        for _ in range(3):
+            hits = index.search(asked, 2)
+            assert calls[-1].dtype == _lib.F32 and calls[-1].data != asked.data_ptr() and hits.ids.shape[-1] == 2
+    assert index._slots == {}  # which would serve none of them
     with pytest.raises(vicinal.ElementTypeError, match="float32"):
         index.search(FakeTorchTensor(rows.astype(np.float64)), 2)
 

@@ -19,7 +19,7 @@ CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 DEVICE_TYPES = {1: "cpu", 2: "cuda", 3: "pinned host memory", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 11: "pinned rocm host memory",
                 13: "cuda managed memory", 14: "oneapi", 15: "webgpu"}
 READ_ONLY = 1
-LEGACY_STREAM = 1
+LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 
 
 class DLTensor(ctypes.Structure):

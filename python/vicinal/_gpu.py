@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import operator
 import sys
 from typing import Any, Callable, NamedTuple, Optional
 
 from . import _arrays, _dlpack, _lib
+from ._dlpack import LEGACY_STREAM, PER_THREAD_STREAM
 from ._errors import ArgumentError, DimensionError, ElementTypeError
+from ._hits import Hits
 
 
 TORCH_ELEMENTS = {"torch.float32": (2, 32), "torch.float16": (2, 16), "torch.bfloat16": (4, 16), "torch.int8": (0, 8),
@@ -25,34 +28,45 @@ TORCH_ELEMENTS = {"torch.float32": (2, 32), "torch.float16": (2, 16), "torch.bfl
 
 
 class Library(NamedTuple):
-    """What slots need of an array library: whether an array can be taken by its address on the index's GPU, whether results
-    can go into one in place of another, an array's address, the current stream, and a fresh array like another."""
+    """What slots need of an array library: an array's address; the current stream of a GPU, None where another GPU is current; a
+    fresh packed array, and its arguments for one like another; whether an array is packed on a GPU; and, where there is one, a
+    quick look that says whether other arrays can take the place of three that were good."""
 
-    ready: Callable[[Any, int], bool]
-    fits: Callable[[Any, Any, int], bool]
     address: Callable[[Any], int]
-    stream: Callable[[int], int]
-    like: Callable[[Any], Any]
+    stream: Callable[[int], Optional[int]]
+    fresh: Callable[..., Any]
+    like: Callable[[Any], tuple[Any, ...]]
+    ready: Callable[[Any, int], bool]
+    look: Callable[[Any, Any, Any], Optional[Callable[[Any, Any, Any], bool]]]
 
 
 def _torch(torch: Any) -> tuple[Any, Library]:
-    float32 = torch.float32
-    # The raw getter costs a tenth of a Stream object; it is what PyTorch's own compiled code calls.
-    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    return torch.Tensor, Library(lambda array, gpu: array.dtype is float32 and array.get_device() == gpu and array.is_contiguous(),
-                                 lambda array, other, gpu: (array.dtype is other.dtype and array.shape == other.shape
-                                                            and array.get_device() == gpu and array.is_contiguous()),
-                                 torch.Tensor.data_ptr, raw or (lambda gpu: torch.cuda.current_stream(gpu).cuda_stream),
-                                 torch.empty_like)
+    """PyTorch's own compiled code needs the same in a hurry: a stream's handle without an object, a packed tensor without the
+    dispatcher, one look at all that is known of several tensors. None of them is public: each is taken only where it is, and
+    where the look says no, the tensors themselves are asked."""
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (lambda gpu: torch.cuda.current_stream(gpu).cuda_stream)
+    hidden: Any = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    packed = getattr(hidden, "_empty_strided_cuda", None)
+
+    def like(array: Any) -> tuple[Any, ...]:
+        return (tuple(array.shape), array.stride(), array.dtype) if packed else (torch.empty_like(array),)
+
+    def look(queries: Any, ids: Any, scores: Any) -> Optional[Callable[[Any, Any, Any], bool]]:
+        try:
+            check: Callable[[Any, Any, Any], bool] = hidden.TensorGuards(queries, ids, scores, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+            return check if check(queries, ids, scores) is True else None
+        except Exception:  # not in this version, or of another form
+            return None
+
+    return torch.Tensor, Library(torch.Tensor.data_ptr, raw, packed or torch.empty_like, like,
+                                 lambda array, gpu: array.get_device() == gpu and array.is_contiguous(), look)
 
 
 def _cupy(cupy: Any) -> tuple[Any, Library]:
-    float32, here, kind = _arrays.FLOAT32, cupy.cuda.runtime.getDevice, cupy.ndarray
-    return kind, Library(lambda array, gpu: array.dtype == float32 and array.data.device_id == gpu == here() and array.flags.c_contiguous,
-                         lambda array, other, gpu: (array.dtype == other.dtype and array.shape == other.shape
-                                                    and array.data.device_id == gpu and array.flags.c_contiguous),
-                         lambda array: int(array.data.ptr), lambda gpu: int(cupy.cuda.get_current_stream().ptr),
-                         lambda array: kind(array.shape, array.dtype))
+    here, kind, current = cupy.cuda.runtime.getDevice, cupy.ndarray, cupy.cuda.get_current_stream
+    facts = operator.attrgetter("data.device_id", "_c_contiguous" if hasattr(kind, "_c_contiguous") else "flags.c_contiguous")
+    return kind, Library(operator.attrgetter("data.ptr"), lambda gpu: current().ptr if here() == gpu else None, kind,
+                         lambda array: (array.shape, array.dtype), lambda array, gpu: facts(array) == (gpu, True), lambda *arrays: None)
 
 
 _MAKERS = {"torch": _torch, "cupy": _cupy}
@@ -60,60 +74,82 @@ LIBRARIES: dict[Any, Library] = {}  # by the type of array, filled when the firs
 
 
 class Slot:
-    """One search of queries of a shape for a k, beam and codes: the arguments of the foreign call, and arrays like its results."""
+    """One search of queries of a shape for a k, beam and codes: the arguments of the foreign call, and what it takes to look at
+    the caller's arrays and to make others."""
 
-    __slots__ = ("matrix", "hits", "options", "stats", "ids", "scores", "arguments", "keep")
+    __slots__ = ("address", "stream", "fresh", "ids", "scores", "look", "ask", "matrix", "hits", "options", "stats", "arguments", "keep")
 
-    def __init__(self, handle: Any, matrix: _lib.Matrix, k: int, walk: dict[str, int], ids: Any, scores: Any) -> None:
+    def __init__(self, handle: Any, library: Library, matrix: _lib.Matrix, k: int, walk: dict[str, int], arrays: tuple[Any, Any, Any]) -> None:
         stats = _lib.SearchStats()
         self.stats = (ctypes.c_char * ctypes.sizeof(stats)).from_buffer(stats)
-        self.matrix, self.ids, self.scores = matrix, ids, scores
+        self.address, self.stream, self.fresh = library.address, library.stream, library.fresh
+        self.ids, self.scores = library.like(arrays[1]), library.like(arrays[2])
+        self.ask = _asking(library.ready, *arrays, handle.device.ordinal)
+        self.look = library.look(*arrays) or self.ask
+        self.matrix = matrix
         self.hits = _lib.HitsArrays(None, None, None, _lib.DEVICE)
         self.options = _lib.SearchOptions(stats=ctypes.addressof(stats), **walk)
         self.keep = (handle, stats)
         self.arguments = (handle.pointer, ctypes.byref(matrix), ctypes.c_int64(k), ctypes.byref(self.options), ctypes.byref(self.hits))
 
 
-def again(slots: dict[Any, list[Slot]], queries: Any, how: tuple[Any, ...], out: Any, ordinal: int) -> Optional[tuple[Any, Any, bytes]]:
-    """Ids, scores and stats of a search that is like an earlier one; None for one that is not. how: k, beam and codes."""
-    library = LIBRARIES.get(type(queries))
-    if library is None or not library.ready(queries, ordinal) or (out is not None and (type(out) is not tuple or len(out) != 2)):
-        return None
-    key = (type(queries), queries.shape, *how)
+def _asking(ready: Callable[[Any, int], bool], queries: Any, ids: Any, scores: Any, gpu: int) -> Callable[[Any, Any, Any], bool]:
+    """Whether arrays, the first of them of this type and shape, can take the place of these three."""
+    kind, ids_shape, scores_shape = type(queries), ids.shape, scores.shape
+    queries_type, ids_type, scores_type = queries.dtype, ids.dtype, scores.dtype
+    return lambda queries, ids, scores: (
+        type(ids) is kind and type(scores) is kind and queries.dtype == queries_type and ids.dtype == ids_type and scores.dtype == scores_type
+        and ids.shape == ids_shape and scores.shape == scores_shape and ready(queries, gpu) and ready(ids, gpu) and ready(scores, gpu))
+
+
+def again(index: Any, queries: Any, k: int, beam: Any, codes: Any, out: Any, gpu: int) -> Optional[Hits]:
+    """The hits of a search that is like an earlier one; None for one that is not.
+
+    A slot that does not fit is dropped: the search that goes the general way leaves one that does."""
     try:
-        waiting = slots[key]
+        waiting = index._slots[type(queries), queries.shape, k, beam, codes]
         slot = waiting.pop()
-    except (KeyError, IndexError):
+    except (KeyError, IndexError, AttributeError, TypeError):
         return None
     if out is None:
-        ids, scores = library.like(slot.ids), library.like(slot.scores)
-    else:
+        fresh = slot.fresh
+        ids, scores = fresh(*slot.ids), fresh(*slot.scores)
+    elif type(out) is tuple and len(out) == 2:
         ids, scores = out
-        if not (type(ids) is type(scores) is type(queries) and library.fits(ids, slot.ids, ordinal)
-                and library.fits(scores, slot.scores, ordinal)):
-            waiting.append(slot)
-            return None
-    slot.matrix.data, slot.hits.ids, slot.hits.scores = library.address(queries), library.address(ids), library.address(scores)
-    slot.options.stream = library.stream(ordinal) or _dlpack.LEGACY_STREAM
+    else:
+        return None
+    if not slot.look(queries, ids, scores) and not slot.ask(queries, ids, scores):
+        return None
+    stream = slot.stream(gpu)
+    if stream is None:
+        return None
+    address, hits = slot.address, slot.hits
+    slot.matrix.data = address(queries)
+    hits.ids = address(ids)
+    hits.scores = address(scores)
+    slot.options.stream = stream or LEGACY_STREAM
     status = _lib.RAW_SEARCH(*slot.arguments)
     stats = slot.stats.raw
     waiting.append(slot)
-    _lib.check(status)
-    return ids, scores, stats
+    if status:
+        _lib.check(status)
+    return Hits(ids, scores, index, stats)
 
 
 def slot_for(handle: Any, queries: Any, matrix: _lib.Matrix, k: int, walk: dict[str, int], ids: Any, scores: Any) -> Optional[Slot]:
     """What the next search like this one runs through; None where slots do not know the arrays."""
-    make = _MAKERS.get(library_of(queries))
+    kind, make = type(queries), _MAKERS.get(library_of(queries))
     if make is None or matrix.dtype != _lib.F32:
         return None
-    if type(queries) not in LIBRARIES:
-        kind, found = make(sys.modules[library_of(queries)])
-        LIBRARIES[kind] = found
-    library, kind = LIBRARIES.get(type(queries)), type(queries)
-    if library is None or not library.ready(queries, handle.device.ordinal) or type(ids) is not kind or type(scores) is not kind:
+    if kind not in LIBRARIES:
+        found, library = make(sys.modules[library_of(queries)])
+        LIBRARIES[found] = library
+    if kind not in LIBRARIES or type(ids) is not kind or type(scores) is not kind:
         return None
-    return Slot(handle, matrix, k, walk, library.like(ids), library.like(scores))
+    library = LIBRARIES[kind]
+    if not all(library.ready(array, handle.device.ordinal) for array in (queries, ids, scores)):
+        return None
+    return Slot(handle, library, matrix, k, walk, (queries, ids, scores))
 
 
 def library_of(array: Any) -> str:
@@ -123,9 +159,9 @@ def library_of(array: Any) -> str:
 def current_stream(kind: str, ordinal: Optional[int]) -> Optional[int]:
     """The current stream of an array library; None where it has no such thing."""
     if kind == "torch":
-        return int(sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream) or _dlpack.LEGACY_STREAM
+        return int(sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream) or LEGACY_STREAM
     if kind == "cupy":
-        return int(sys.modules["cupy"].cuda.get_current_stream().ptr) or _dlpack.LEGACY_STREAM
+        return int(sys.modules["cupy"].cuda.get_current_stream().ptr) or LEGACY_STREAM
     return None
 
 
@@ -136,15 +172,17 @@ def take(array: Any, stream: Any) -> tuple[_dlpack.Tensor, int]:
     ordinal = place[1] if place else None
     current = current_stream(kind, ordinal)
     wanted = given or current
-    if kind == "torch" and wanted == current and str(array.dtype) in TORCH_ELEMENTS:
+    if kind == "torch" and wanted in (current, PER_THREAD_STREAM) and str(array.dtype) in TORCH_ELEMENTS:
+        if given is not None and given != current:  # PyTorch's capsules refuse this stream
+            _dlpack.stream_wait(given, current or LEGACY_STREAM)
         element = TORCH_ELEMENTS[str(array.dtype)]
         strides = tuple(step * (element[1] // 8) for step in array.stride())
-        return _dlpack.Tensor(array.data_ptr(), tuple(array.shape), strides, element, _dlpack.CUDA, ordinal, True, array), wanted or _dlpack.LEGACY_STREAM
+        return _dlpack.Tensor(array.data_ptr(), tuple(array.shape), strides, element, _dlpack.CUDA, ordinal, True, array), wanted or LEGACY_STREAM
     if hasattr(array, "__dlpack__"):
-        wanted = wanted or _dlpack.LEGACY_STREAM
+        wanted = wanted or LEGACY_STREAM
         return _dlpack.from_dlpack(array, wanted), wanted
     tensor = _dlpack.from_cuda_interface(array)
-    wanted = wanted or tensor.stream or _dlpack.LEGACY_STREAM
+    wanted = wanted or tensor.stream or LEGACY_STREAM
     if tensor.stream is not None and tensor.stream != wanted:
         _dlpack.stream_wait(wanted, tensor.stream)
     return tensor, wanted
@@ -186,6 +224,8 @@ def _in_order(array: Any, stream: Optional[int]) -> Any:
         torch = sys.modules["torch"]
         if stream is None or stream == current_stream(kind, array.device.index):
             return contextlib.nullcontext()
+        if stream == LEGACY_STREAM:
+            return torch.cuda.stream(torch.cuda.default_stream(array.device))
         return torch.cuda.stream(torch.cuda.ExternalStream(stream, device=array.device))
     cupy, stack = sys.modules["cupy"], contextlib.ExitStack()
     stack.enter_context(array.device)
@@ -198,7 +238,11 @@ def widened(array: Any, stream: Any) -> Any:
     """float16 and bfloat16 queries as float32, exactly, by their own library on the stream; all others as they are."""
     if library_of(array) not in _MAKERS or str(array.dtype).split(".")[-1] not in ("float16", "bfloat16"):
         return array
-    with _in_order(array, _dlpack.stream_number(stream, "stream=")):
+    given, place = _dlpack.stream_number(stream, "stream="), _dlpack.device_of(array)
+    current = current_stream(library_of(array), place[1] if place else None)
+    if given is not None and given != current:
+        _dlpack.stream_wait(given, current or LEGACY_STREAM)
+    with _in_order(array, given):
         return array.float() if hasattr(array, "float") else array.astype(_arrays.FLOAT32)
 
 

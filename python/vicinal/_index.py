@@ -324,9 +324,9 @@ class Index:
             slots.append(slot)
             return hits
         if plain and self._ordinal is not None:
-            found = _gpu.again(self._slots, queries, (k, beam, codes), out, self._ordinal)
+            found = _gpu.again(self, queries, k, beam, codes, out, self._ordinal)
             if found is not None:
-                return Hits(found[0], found[1], self, found[2])
+                return found
         return self._search(queries, k, _walk(path, beam, parents, codes), filter, out, stream, convert,
                             (k, beam, codes) if plain else None)
 
@@ -385,7 +385,7 @@ class Index:
         if device.ordinal is None:  # before any capsule is made
             place = _dlpack.device_of(queries) or (_dlpack.CUDA, None)
             _gpu.check_place(_dlpack.Tensor(0, (), (), (2, 32), place[0], place[1], False, None), device.name, None, "queries")
-        queries = _gpu.widened(queries, stream)
+        given, queries = queries, _gpu.widened(queries, stream)
         tensor, number = _gpu.take(queries, stream)
         _gpu.check_place(tensor, device.name, device.ordinal, "queries")
         matrix, single = _gpu.matrix_of(tensor, self._dtype_code)
@@ -402,7 +402,7 @@ class Index:
         options.stream = number
         _lib.check(_lib.LIB.vic_index_search(handle.pointer, ctypes.byref(matrix), k, ctypes.byref(options), ctypes.byref(hits)))
         del kept, ids_kept, scores_kept
-        if repeats is not None and matrix.rows * k <= SLOT_HITS:
+        if repeats is not None and queries is given and matrix.rows * k <= SLOT_HITS:
             prepared = _gpu.slot_for(handle, queries, matrix, k, walk, ids, scores)
             if prepared is not None:
                 self._keep_slot(handle, (type(queries), queries.shape, *repeats), prepared)
