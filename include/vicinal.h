@@ -402,7 +402,7 @@ struct vic_open_options {
 };
 
 /* Maps an index file. Counts and offsets are checked against the file's size before any use; the rows are read when they
- * are searched. The file must not be changed while it is open (saving over it is fine: a save makes a new file).
+ * are searched (for a GPU: now). The file must not be changed while it is open (saving over it is fine: a save makes a new file).
  * A graph of DiskANN with PREFIX.data beside it, or PREFIX_disk.index, is read into memory instead: an index with a graph whose
  * ids are row numbers, with the product codes of its files. VIC_TYPE: dtype must be given. VIC_UNSUPPORTED: degree over 512. */
 VIC_API enum vic_status vic_index_open(struct vic_device *device, const char *path, const struct vic_open_options *options,

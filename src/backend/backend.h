@@ -11,6 +11,7 @@
 #include "backend/sums.h"
 #include "base/mem.h"
 #include "base/progress.h"
+#include "base/read.h"
 #include "base/thread.h"
 
 struct backend;  /* a backend's own opened device */
@@ -92,9 +93,10 @@ struct backend_ops {
     enum vic_status (*code)(struct backend *backend, const struct plane_coding *coding);
     enum vic_status (*plan)(const struct backend *backend, const struct rows *shape, struct resident_plan *plan);
     /* Makes rows searchable and all workspaces. The pointers in `rows` stay valid until detach. Where rows are copied, progress
-     * (NULL: none) hears how far that is, from this thread; it has the backend's GPU for its device then. */
-    enum vic_status (*attach)(struct backend *backend, const struct rows *rows, const struct vic_progress *progress,
-                              struct resident **resident);
+     * (NULL: none) hears how far that is, from this thread; it has the backend's GPU for its device then, and what lies in
+     * `mapped` (NULL: nothing does; valid during the call alone) is read from its file. */
+    enum vic_status (*attach)(struct backend *backend, const struct rows *rows, const struct mapped *mapped,
+                              const struct vic_progress *progress, struct resident **resident);
     void (*detach)(struct resident *resident);
     /* The three questions. Any number of threads at once; nothing is allocated. */
     enum vic_status (*search)(struct resident *resident, const struct search_call *call, const struct vic_hits *hits);
@@ -121,7 +123,7 @@ extern const struct backend_ops cpu_backend;
 extern const struct backend_ops cuda_backend;
 
 /* What such an object exports, under the name vicinal_backend_object. */
-enum { BACKEND_ABI = 8 }; /* raised with every change of a struct in this header, base/mem.h or vicinal.h */
+enum { BACKEND_ABI = 9 }; /* raised with every change of a struct in this header, base/mem.h, base/read.h or vicinal.h */
 struct backend_object {
     uint32_t abi; /* BACKEND_ABI of its build; nothing else may be read when it is another */
     const struct backend_ops *ops;

@@ -79,9 +79,9 @@ static void load_close(struct backend *backend) { loaded->close(backend); }
 static enum vic_status load_plan(const struct backend *backend, const struct rows *shape, struct resident_plan *plan) {
     return loaded->plan(backend, shape, plan);
 }
-static enum vic_status load_attach(struct backend *backend, const struct rows *rows, const struct vic_progress *progress,
-                                   struct resident **resident) {
-    return loaded->attach(backend, rows, progress, resident);
+static enum vic_status load_attach(struct backend *backend, const struct rows *rows, const struct mapped *mapped,
+                                   const struct vic_progress *progress, struct resident **resident) {
+    return loaded->attach(backend, rows, mapped, progress, resident);
 }
 static void load_detach(struct resident *resident) { loaded->detach(resident); }
 static enum vic_status load_search(struct resident *resident, const struct search_call *call, const struct vic_hits *hits) {

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* fallocate */
 
 #include "base/save.h"
+#include "base/read.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -145,7 +146,7 @@ enum vic_status save_reserve(struct save *save, uint64_t offset, uint64_t bytes)
     return VIC_OK;
 }
 
-/* Linux moves at most 2 GiB a call; whole pages of it, so that every call but the last stays aligned. */
+/* As read_at reads: a call moves at most 2 GiB; whole pages of it, so that every call but the last stays aligned. */
 static size_t part_of(uint64_t bytes) {
     const uint64_t most = UINT64_C(1) << 30;
     return (size_t)(bytes < most ? bytes : most);
@@ -163,14 +164,10 @@ enum vic_status save_write(struct save *save, uint64_t offset, const void *data,
 }
 
 enum vic_status save_read(struct save *save, uint64_t offset, void *data, uint64_t bytes) {
-    for (char *next = data; bytes > 0;) {
-        ssize_t count = pread(save->file, next, part_of(bytes), (off_t)offset);
-        if (count < 0 && errno == EINTR) continue;
-        if (count == 0) errno = EIO;
-        if (count <= 0) return save_fail(save, "read back");
-        next += count, offset += (uint64_t)count, bytes -= (uint64_t)count;
-    }
-    return VIC_OK;
+    uint64_t got = 0;
+    int error = read_at(save->file, offset, data, bytes, &got);
+    if (error == 0 && got < bytes) error = EIO;
+    return error == 0 ? VIC_OK : status_fail_errno(error, "read back", save->path);
 }
 
 enum vic_status save_finish(struct save *save, uint64_t bytes) {

@@ -1,7 +1,6 @@
 /* Names and meanings of statuses, the thread's last sentence, and the version that sentences name. */
 #include "base/status.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,16 +47,6 @@ enum vic_status status_fail(enum vic_status status, const char *format, ...) {
     (void)vsnprintf(last_sentence, sizeof last_sentence, format, arguments);
     va_end(arguments);
     return status;
-}
-
-enum vic_status status_fail_errno(int error, const char *what, const char *path) {
-    enum vic_status status = VIC_IO;
-    if (error == ENOSPC || error == EDQUOT) status = VIC_NO_SPACE;
-    if (error == ENOENT) status = VIC_NOT_FOUND;
-    if (error == ENOMEM) status = VIC_NO_MEMORY;
-    char text[128] = "";
-    if (strerror_r(error, text, sizeof text) != 0) (void)snprintf(text, sizeof text, "error %d", error);
-    return status_fail(status, "cannot %s %s: %s", what, path, text);
 }
 
 void status_keep(struct status_note *note, enum vic_status status) {

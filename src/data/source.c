@@ -1,6 +1,8 @@
 /* Opening and exact reads. */
 #include "data/source.h"
 
+#include "base/read.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,9 +12,6 @@
 #include <unistd.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the formats are little-endian and so must the host be");
-
-/* One pread moves less than 2 GiB on Linux, whatever is asked. */
-static const uint64_t read_bytes_max = UINT64_C(1) << 30;
 
 void path_ending(const char *path, char *ending, size_t capacity) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
@@ -57,18 +56,12 @@ enum vic_status source_open(const char *path, struct source *source) {
 }
 
 enum vic_status source_read(const struct source *source, uint64_t offset, void *to, uint64_t bytes) {
-    char *next = to;
-    while (bytes > 0) {
-        size_t part = (size_t)(bytes < read_bytes_max ? bytes : read_bytes_max);
-        ssize_t got = pread(source->fd, next, part, (off_t)offset);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return status_fail_errno(errno, "read", source->name);
-        if (got == 0)
-            return status_fail(VIC_IO, "%s ends at byte %llu although it had %llu bytes when it was opened", source->name,
-                               (unsigned long long)offset, (unsigned long long)source->bytes);
-        next += got, offset += (uint64_t)got, bytes -= (uint64_t)got;
-    }
-    return VIC_OK;
+    uint64_t got = 0;
+    int error = read_at(source->fd, offset, to, bytes, &got);
+    if (error) return status_fail_errno(error, "read", source->name);
+    if (got == bytes) return VIC_OK;
+    return status_fail(VIC_IO, "%s ends at byte %llu although it had %llu bytes when it was opened", source->name,
+                       (unsigned long long)(offset + got), (unsigned long long)source->bytes);
 }
 
 enum vic_status source_still_there(const struct source *source, const char *path) {

@@ -414,10 +414,12 @@ enum vic_status index_assemble(struct vic_device *device, const struct index_kin
     void *memory = NULL;
     struct resident *resident = NULL;
     struct resident_plan plan;
+    struct mapped mapped = {.file = -1};
     enum vic_status status = VIC_OK;
+    if (map) mapped = file_map_mapped(map);
     TRY(device->ops->plan(device->backend, &corpus->rows, &plan));
     TRY(mem_alloc(&device->host, sizeof(struct vic_index), "the index", &memory));
-    TRY(device->ops->attach(device->backend, &corpus->rows, progress, &resident));
+    TRY(device->ops->attach(device->backend, &corpus->rows, map ? &mapped : NULL, progress, &resident));
     struct vic_index *made = memory;
     *made = (struct vic_index){.device = device,
                                .kind = kind,
@@ -426,6 +428,7 @@ enum vic_status index_assemble(struct vic_device *device, const struct index_kin
                                .workspace_bytes = plan.workspace_bytes,
                                .device_bytes = plan.device_bytes};
     if (map) made->map = *map, *map = (struct file_map){0};
+    file_map_settle(&made->map);
     *corpus = (struct corpus){0};
     *index = made;
     return VIC_OK;

@@ -53,10 +53,10 @@ static enum vic_status bench_open(struct vic_device *device, struct bench *bench
     (void)thread_pool_run(device->host_ops->pool(device->host_backend), ROWS, row_fill, corpus->own_rows);
     TRY(planes_alloc(corpus, DIM, VIC_PLANES_8 | VIC_PLANES_4));
     TRY(planes_code(device, corpus, &corpus->rows, 0, NULL));
-    TRY(device->host_ops->attach(device->host_backend, &corpus->rows, NULL, &bench->all));
+    TRY(device->host_ops->attach(device->host_backend, &corpus->rows, NULL, NULL, &bench->all));
     struct rows few = corpus->rows;
     few.n = ROWS_FEW;
-    TRY(device->host_ops->attach(device->host_backend, &few, NULL, &bench->few));
+    TRY(device->host_ops->attach(device->host_backend, &few, NULL, NULL, &bench->few));
 done:
     return status;
 }

@@ -268,14 +268,8 @@ static enum vic_status page_read(const char *path, int *file, uint64_t *size, st
         return status_fail(VIC_FORMAT, "%s: expected a vicinal file, found %s", path,
                            S_ISDIR(found.st_mode) ? "a folder" : "a device or a pipe");
     *size = (uint64_t)found.st_size;
-    for (*bytes = 0; *bytes < sizeof *page;) {
-        ssize_t count = pread(*file, (char *)page + *bytes, sizeof *page - (size_t)*bytes, (off_t)*bytes);
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) return status_fail_errno(errno, "read", path);
-        if (count == 0) break;
-        *bytes += (uint64_t)count;
-    }
-    return VIC_OK;
+    int error = read_at(*file, 0, page, sizeof *page, bytes);
+    return error == 0 ? VIC_OK : status_fail_errno(error, "read", path);
 }
 
 enum vic_status file_map_open(const char *path, struct file_map *map) {
@@ -293,7 +287,9 @@ enum vic_status file_map_open(const char *path, struct file_map *map) {
         goto done;
     }
     size_t length = strlen(path), most = sizeof map->path - 1;
-    *map = (struct file_map){.bytes = mapped, .size = size, .version = (int32_t)page.version, .count = (int32_t)page.count};
+    *map = (struct file_map){
+        .bytes = mapped, .size = size, .file = file, .version = (int32_t)page.version, .count = (int32_t)page.count};
+    file = -1;
     (void)snprintf(map->path, sizeof map->path, "%s", length > most ? path + length - most : path);
     for (int32_t i = 0; i < map->count; i++) {
         const struct header_entry *entry = &page.entries[i];
@@ -355,7 +351,17 @@ enum vic_status file_map_verify(const struct file_map *map, const struct vic_pro
     return VIC_OK;
 }
 
+struct mapped file_map_mapped(const struct file_map *map) {
+    return (struct mapped){map->file, map->bytes, map->size, map->path};
+}
+
+void file_map_settle(struct file_map *map) {
+    if (map->bytes && map->file >= 0) (void)close(map->file);
+    map->file = -1;
+}
+
 void file_map_close(struct file_map *map) {
+    file_map_settle(map);
     if (map->bytes) (void)munmap((void *)(uintptr_t)map->bytes, (size_t)map->size);
     *map = (struct file_map){0};
 }

@@ -7,6 +7,7 @@
 #define INDEX_FILE_H
 
 #include "base/mem.h"
+#include "base/read.h"
 
 #define FILE_SECTION_NAME_BYTES 24 /* with the terminator */
 #define FILE_SECTIONS_MAX       32
@@ -37,6 +38,7 @@ void file_writer_free(struct file_writer *writer);
 struct file_map {
     const unsigned char *bytes; /* the whole file, mapped read-only */
     uint64_t size;
+    int file; /* open until file_map_settle, then -1 */
     int32_t version;
     int32_t count;
     char path[128]; /* for sentences; a long one loses its beginning */
@@ -56,7 +58,11 @@ const void *file_map_find(const struct file_map *map, const char *name, uint64_t
 enum vic_status file_map_verify(const struct file_map *map, const struct vic_progress *progress);
 /* One section's alone. */
 enum vic_status file_map_verify_section(const struct file_map *map, const struct file_map_section *section);
-/* Unmaps and zeroes. */
+/* What copies out of it by reads; borrowed, and only until file_map_settle. */
+struct mapped file_map_mapped(const struct file_map *map);
+/* Closes the file, whose mapping stays: an index that is open holds no descriptor. */
+void file_map_settle(struct file_map *map);
+/* Closes, unmaps and zeroes. */
 void file_map_close(struct file_map *map);
 /* Whether the first bytes are our magic: for readers that name what a file looks like. */
 bool file_is_container(const void *bytes, uint64_t count);

@@ -66,7 +66,7 @@ static enum vic_status sample_share(struct vic_device *device, const struct corp
                                .left_most = {most, most}};
     struct vic_hits hits = {.ids = ids};
     struct resident *resident = NULL;
-    enum vic_status status = device->host_ops->attach(device->host_backend, &one, NULL, &resident);
+    enum vic_status status = device->host_ops->attach(device->host_backend, &one, NULL, NULL, &resident);
     if (status != VIC_OK) return status;
     status = device->host_ops->search(resident, &call, &hits);
     device->host_ops->detach(resident);

@@ -1,13 +1,15 @@
-/* Between the CUDA backend and the CUDA runtime, in the tests' object alone: the linker's --wrap sends the backend's calls of
- * a function here as __wrap_NAME, and the runtime's own is __real_NAME. Those names are given as symbols, as no C name may
- * begin with two underscores. */
+/* Between the CUDA backend and the CUDA runtime, and files, in the tests' object alone: the linker's --wrap sends the backend's
+ * calls of a function here as __wrap_NAME, and the runtime's own is __real_NAME. Those names are given as symbols, as no C name
+ * may begin with two underscores. */
 #include "gpu/failing_cuda.h"
 
 #include <cuda_runtime_api.h>
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 cudaError_t real_malloc(void **memory, size_t bytes) __asm__("__real_cudaMalloc");
 cudaError_t real_free(void *memory) __asm__("__real_cudaFree");
@@ -17,6 +19,7 @@ cudaError_t real_stream_create(cudaStream_t *stream, unsigned flags) __asm__("__
 cudaError_t real_stream_destroy(cudaStream_t stream) __asm__("__real_cudaStreamDestroy");
 cudaError_t real_event_create(cudaEvent_t *event, unsigned flags) __asm__("__real_cudaEventCreateWithFlags");
 cudaError_t real_event_destroy(cudaEvent_t event) __asm__("__real_cudaEventDestroy");
+ssize_t real_pread(int file, void *to, size_t bytes, off_t offset) __asm__("__real_pread");
 
 cudaError_t wrap_malloc(void **memory, size_t bytes) __asm__("__wrap_cudaMalloc");
 cudaError_t wrap_free(void *memory) __asm__("__wrap_cudaFree");
@@ -26,15 +29,21 @@ cudaError_t wrap_stream_create(cudaStream_t *stream, unsigned flags) __asm__("__
 cudaError_t wrap_stream_destroy(cudaStream_t stream) __asm__("__wrap_cudaStreamDestroy");
 cudaError_t wrap_event_create(cudaEvent_t *event, unsigned flags) __asm__("__wrap_cudaEventCreateWithFlags");
 cudaError_t wrap_event_destroy(cudaEvent_t event) __asm__("__wrap_cudaEventDestroy");
+ssize_t wrap_pread(int file, void *to, size_t bytes, off_t offset) __asm__("__wrap_pread");
 
 static _Atomic int64_t requests, refused, live, fail_at;
+
+static bool chosen(void) {
+    if (atomic_fetch_add(&requests, 1) + 1 != atomic_load(&fail_at)) return false;
+    atomic_fetch_add(&refused, 1);
+    return true;
+}
 
 /* Asking for more than there can be leaves CUDA's record of a failure in this thread, as a refusal does that is none of ours.
  */
 static bool refuse(void) {
-    if (atomic_fetch_add(&requests, 1) + 1 != atomic_load(&fail_at)) return false;
     void *none = NULL;
-    atomic_fetch_add(&refused, 1);
+    if (!chosen()) return false;
     (void)real_malloc(&none, (size_t)1 << 60);
     return true;
 }
@@ -68,6 +77,12 @@ cudaError_t wrap_event_create(cudaEvent_t *event, unsigned flags) {
     return refuse() ? cudaErrorMemoryAllocation : taken(real_event_create(event, flags));
 }
 cudaError_t wrap_event_destroy(cudaEvent_t event) { return given_back(true, real_event_destroy(event)); }
+
+ssize_t wrap_pread(int file, void *to, size_t bytes, off_t offset) {
+    if (!chosen()) return real_pread(file, to, bytes, offset);
+    errno = EIO;
+    return -1;
+}
 
 static struct failing_cuda_counts look(void) {
     return (struct failing_cuda_counts){atomic_load(&requests), atomic_load(&refused), atomic_load(&live)};

@@ -1,11 +1,13 @@
-/* How far rows are on their way to the GPU: told in order, from the thread that asked, once at the end; and a wish to stop, in
- * the middle or at the end, gives everything back. */
+/* Rows on their way to the GPU, from memory and out of a file: the same bytes; how far they are is told in order, from the
+ * thread that asked, once at the end; and a wish to stop, in the middle or at the end, or a file that becomes shorter, gives
+ * everything back. */
 #include "gpu/pair.h"
 #include "support/scratch.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <stdarg.h>
 #include <setjmp.h>
@@ -135,10 +137,105 @@ static void opening_a_file_tells_of_its_upload_and_can_be_stopped(void **state) 
     free(data.rows);
 }
 
+/* Rows of each type, narrow ones and ones that are scaled among them, with norms and ids that fill several pieces. */
+static void rows_out_of_a_file_answer_like_the_cpu_and_like_rows_out_of_memory(void **state) {
+    (void)state;
+    static int64_t ids[40000];
+    for (int64_t i = 0; i < 40000; i++) ids[i] = 5 * i + 3;
+    for (enum vic_dtype dtype = VIC_F32; dtype <= VIC_U8; dtype++)
+        for (enum vic_metric metric = VIC_DOT; metric <= VIC_L2; metric++) {
+            enum values values = metric == VIC_COSINE && dtype == VIC_BF16 ? VALUES_WILD : VALUES_SMALL_INT;
+            struct data data = data_make(7, 40000, 19, dtype, metric, values);
+            data.ids = metric == VIC_DOT ? NULL : ids;
+            struct pair memory = pair_build(&data), file = memory;
+            struct vic_matrix some = matrix_of(data.rows, 20, 19, dtype);
+            must(vic_index_save(memory.cpu, scratch_path("index"), NULL));
+            must(vic_index_open(device_gpu(), scratch_path("index"), NULL, &file.gpu));
+            assert_int_equal(unlink(scratch_path("index")), 0); /* nothing is read any more */
+            pair_check(&memory, &some, 50, 0, NULL, 0);
+            pair_check(&file, &some, 50, 0, NULL, 0);
+            pair_check_score(&file, &some, ids, 40000 / 5 / 20);
+            vic_index_free(file.gpu);
+            pair_free(&memory);
+            free(data.rows);
+        }
+}
+
+/* At the end of the stage before it, or at its own first report. */
+struct shortener {
+    const char *stage;
+    off_t bytes;
+    bool done;
+};
+
+static int shorten(void *user, const struct vic_progress_state *state) {
+    struct shortener *shortener = user;
+    bool now = strcmp(state->stage, shortener->stage) == 0;
+    if (now && strcmp(state->stage, "uploading") != 0) now = state->done == state->total;
+    if (now && !shortener->done) {
+        assert_int_equal(truncate(scratch_path("index"), shortener->bytes), 0);
+        shortener->done = true;
+    }
+    return 0;
+}
+
+static void shortened(struct vic_device *device, struct shortener shortener) {
+    struct vic_open_options options = {.size = sizeof options, .check = strcmp(shortener.stage, "uploading") != 0};
+    struct vic_index *index = NULL;
+    options.progress = (struct vic_progress){shorten, &shortener};
+    uint64_t used = device_used(device);
+    assert_int_equal(vic_index_open(device, scratch_path("index"), &options, &index), VIC_IO);
+    assert_true(shortener.done);
+    assert_null(index);
+    assert_non_null(strstr(vic_last_error(), scratch_path("index")));
+    assert_non_null(strstr(vic_last_error(), "ends by byte"));
+    assert_int_equal(device_used(device), used);
+}
+
+static void a_file_that_becomes_shorter_before_its_upload_is_an_error(void **state) {
+    (void)state;
+    static const off_t lengths[] = {0, 100000, 400000};
+    struct data data = data_make(9, 3000, 40, VIC_F32, VIC_COSINE, VALUES_UNIT); /* 480,000 bytes, then norms */
+    struct pair pair = pair_build(&data);
+    struct vic_matrix some = matrix_of(data.rows, 5, 40, VIC_F32);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        must(vic_index_save(pair.cpu, scratch_path("index"), NULL));
+        shortened(device_gpu(), (struct shortener){.stage = "checking rows", .bytes = lengths[i]});
+        pair_check(&pair, &some, 10, 0, NULL, 0);
+    }
+    pair_free(&pair);
+    free(data.rows);
+}
+
+/* As large as the one above, and for the same reason. */
+static void a_file_that_becomes_shorter_during_its_upload_is_an_error(void **state) {
+    (void)state;
+    size_t bytes = (size_t)(large_n * large_dim), row_bytes = (size_t)large_dim;
+    uint8_t *rows = take(bytes);
+    memset(rows, 100, bytes - row_bytes);
+    memset(rows + bytes - row_bytes, 200, row_bytes);
+    struct vic_device_options options = {.size = sizeof options, .name = "cuda", .threads = 1};
+    struct vic_device *device = NULL;
+    struct vic_index *index = NULL;
+    must(vic_device_open(&options, &device));
+    struct vic_matrix matrix = matrix_of(rows, large_n, large_dim, VIC_U8);
+    struct vic_build_options build = {.size = sizeof build, .metric = VIC_DOT, .path = scratch_path("index")};
+    must(vic_index_build(device, &matrix, &build, &index));
+    the_last_row_is_found(index);
+    vic_index_free(index);
+    shortened(device, (struct shortener){.stage = "uploading", .bytes = 8192});
+    vic_device_free(device);
+    free(rows);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_upload_is_told_in_order_and_stopped_anywhere_keeps_nothing),
         cmocka_unit_test_setup_teardown(opening_a_file_tells_of_its_upload_and_can_be_stopped, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(rows_out_of_a_file_answer_like_the_cpu_and_like_rows_out_of_memory, scratch_open,
+                                        scratch_close),
+        cmocka_unit_test_setup_teardown(a_file_that_becomes_shorter_before_its_upload_is_an_error, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(a_file_that_becomes_shorter_during_its_upload_is_an_error, scratch_open, scratch_close),
     };
     if (!devices_begin()) return SKIPPED;
     int failed = cmocka_run_group_tests_name("gpu/upload", tests, NULL, NULL);

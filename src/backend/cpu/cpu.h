@@ -95,8 +95,8 @@ struct resident {
 /* ---- workspace.c */
 struct layout layout_plan(const struct backend *backend, const struct rows *shape);
 enum vic_status cpu_plan(const struct backend *backend, const struct rows *shape, struct resident_plan *plan);
-enum vic_status cpu_attach(struct backend *backend, const struct rows *rows, const struct vic_progress *progress,
-                           struct resident **resident);
+enum vic_status cpu_attach(struct backend *backend, const struct rows *rows, const struct mapped *mapped,
+                           const struct vic_progress *progress, struct resident **resident);
 void cpu_detach(struct resident *resident);
 /* Waits for a free one. */
 struct workspace *workspace_claim(struct resident *resident);

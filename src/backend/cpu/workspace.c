@@ -125,9 +125,9 @@ static struct scratch take_scratch(char **at, const struct layout *layout) {
     return scratch;
 }
 
-enum vic_status cpu_attach(struct backend *backend, const struct rows *rows, const struct vic_progress *progress,
-                           struct resident **resident) {
-    (void)progress; /* rows are searched where they are */
+enum vic_status cpu_attach(struct backend *backend, const struct rows *rows, const struct mapped *mapped,
+                           const struct vic_progress *progress, struct resident **resident) {
+    (void)mapped, (void)progress; /* rows are searched where they are */
     struct layout layout = layout_plan(backend, rows);
     void *memory = NULL;
     enum vic_status status = mem_alloc(backend->mem, layout.total_bytes, "the search workspace", &memory);

@@ -89,11 +89,12 @@ void cuda_close(struct backend *backend);
 
 /* ---- resident.c */
 enum vic_status cuda_plan(const struct backend *backend, const struct rows *shape, struct resident_plan *plan);
-enum vic_status cuda_attach(struct backend *backend, const struct rows *rows, const struct vic_progress *progress,
-                            struct resident **resident);
+enum vic_status cuda_attach(struct backend *backend, const struct rows *rows, const struct mapped *mapped,
+                            const struct vic_progress *progress, struct resident **resident);
 void cuda_detach(struct resident *resident);
-/* Copies the rows up; resident->rows.data and norms have memory. progress (or NULL) hears of it, in rows. */
-enum vic_status rows_upload(struct resident *resident, const struct vic_progress *progress);
+/* Copies rows, norms and ids up; resident->rows has memory for them. What lies in `mapped` (or NULL) is read from its file.
+ * progress (or NULL) hears of it, in rows. */
+enum vic_status rows_upload(struct resident *resident, const struct mapped *mapped, const struct vic_progress *progress);
 
 /* ---- workspace.c */
 enum vic_status pinned_alloc(struct mem *mem, uint64_t bytes, const char *what, void **memory);

@@ -148,8 +148,8 @@ static void memory_give(struct resident *resident) {
     mem_free(device, (void *)(uintptr_t)resident->rows.data, layout->rows_bytes);
 }
 
-enum vic_status cuda_attach(struct backend *backend, const struct rows *rows, const struct vic_progress *progress,
-                            struct resident **resident) {
+enum vic_status cuda_attach(struct backend *backend, const struct rows *rows, const struct mapped *mapped,
+                            const struct vic_progress *progress, struct resident **resident) {
     void *memory = NULL;
     int previous = backend->ordinal;
     enum vic_status status = mem_alloc(backend->host, sizeof(struct resident), "the resident rows", &memory);
@@ -162,7 +162,7 @@ enum vic_status cuda_attach(struct backend *backend, const struct rows *rows, co
     TRY(device_enter(backend, &previous));
     TRY(kernels_load(made));
     TRY(memory_take(made));
-    TRY(rows_upload(made, progress));
+    TRY(rows_upload(made, mapped, progress));
     device_leave(backend, previous);
     *resident = made;
     return VIC_OK;
