@@ -214,14 +214,15 @@ static int option_index(const struct option_set *set, int code) {
     return -1;
 }
 
-static int options_complete(const struct command *command, const struct option_set *set, int operands) {
+static int options_complete(const struct command *command, const struct option_set *set, char *const *words, int operands) {
     for (int i = 0; i < set->count; i++)
         if (set->rows[i]->need && !set->seen[i])
             return say_usage("--%s %s is needed: %s", set->rows[i]->name, set->rows[i]->value, set->rows[i]->help);
     int wanted = count_words(command->operands);
     if (operands == wanted || (operands == 0 && *command->operands == '[')) return DONE;
-    if (wanted == 0) return say_usage("expected options alone, found %d more", operands);
-    return say_usage("expected %s, found %s%d of %d", command->operands, operands < wanted ? "only " : "", operands, wanted);
+    if (operands > wanted)
+        return say_usage("expected %s alone, found also %s", wanted ? command->operands : "options", words[wanted]);
+    return say_usage("expected %s, found only %d of %d", command->operands, operands, wanted);
 }
 
 int args_parse(const struct command *command, int argc, char **argv, void *args, char ***operands) {
@@ -245,7 +246,7 @@ int args_parse(const struct command *command, int argc, char **argv, void *args,
         set.seen[i] = true;
     }
     *operands = argv + optind;
-    return options_complete(command, &set, argc - optind);
+    return options_complete(command, &set, *operands, argc - optind);
 }
 
 /* ---- help */

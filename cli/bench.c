@@ -203,10 +203,10 @@ static bool report_json(const struct bench_job *job, double gbps, double roof) {
 
 static void report_words(const struct bench_job *job, double gbps, double roof) {
     const struct vic_index_info *info = &job->info;
-    printf("%s rows x %s %s, %s, k %s, %s queries a search, %s (%s, %d threads, %s)\n", show_count(info->rows),
+    printf("%s rows x %s %s, %s, k %s, %s %s a search, %s (%s, %d threads, %s)\n", show_count(info->rows),
            show_count(info->dim), vic_dtype_name(info->dtype), vic_metric_name(info->metric), show_count(job->k),
-           show_count(job->args->batch), job->device_info.name, job->device_info.kernels, job->device_info.threads,
-           path_name(job->path));
+           show_count(job->args->batch), job->args->batch == 1 ? "query" : "queries", job->device_info.name,
+           job->device_info.kernels, job->device_info.threads, path_name(job->path));
     printf("ids and scores of %d queries equal the reference's\n", VERIFIED);
     for (int i = 0; i < PERCENTILES; i++) printf("  %-10s %s\n", percentiles[i].name, show_seconds(job_percentile(job, i)));
     printf("  %-10s %s queries/s\n  %-10s %.1f GB/s of rows, %.0f %% of a plain read (%.1f GB/s)\n", "rate",

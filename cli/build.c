@@ -110,10 +110,11 @@ static bool built_show(const struct vic_index *index, const char *path, bool gra
     struct vic_file_info file = {.size = sizeof file};
     TRY(vic_index_info(index, &info));
     TRY(vic_file_info(path, &file));
-    printf("%s: %s rows x %s, %s, %s%s%s%s%s; %s, %s\n", path, show_count(info.rows), show_count(info.dim),
+    printf("%s: %s rows x %s, %s, %s%s%s%s%s%s; %s, %s\n", path, show_count(info.rows), show_count(info.dim),
            vic_dtype_name(info.dtype), vic_metric_name(info.metric), info.has_ids ? ", ids" : "",
            info.has_texts ? ", texts" : "", info.planes & VIC_PLANES_8 ? ", 8-bit codes" : "",
-           info.planes & VIC_PLANES_4 ? ", 4-bit codes" : "", show_bytes(file.bytes), show_seconds(seconds_now() - began));
+           info.planes & VIC_PLANES_4 ? ", 4-bit codes" : "", info.degree ? ", graph" : "", show_bytes(file.bytes),
+           show_seconds(seconds_now() - began));
     if (info.pq_chunks)
         printf("product codes of %d bytes a row: mean squared error %.4g, largest %.4g\n", info.pq_chunks, info.pq_error,
                info.pq_error_largest);
@@ -181,7 +182,10 @@ static int build_run(const void *arguments, char *const *operands) {
     if (args->graph && !graph_read(args->graph, &graph)) return USAGE;
     if (!device_from(&args->common, &device)) goto done;
     if (!input_open(&rows, device, operands[0], &args->common, "train")) goto done;
+    const char *const read[] = {args->ids, args->texts, rows.index ? NULL : operands[0]};
     if (rows.index && (code = index_takes(args, operands[0])) != DONE) goto done;
+    code = USAGE;
+    if (!output_apart(args->output, read, sizeof read / sizeof *read)) goto done;
     code = FAILED;
     if (!extras_read(args, rows.info.rows, &extras)) goto done;
     const struct vic_reader_options reader = {

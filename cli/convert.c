@@ -114,7 +114,9 @@ static int convert_run(const void *arguments, char *const *operands) {
     struct vic_file_info info = {.size = sizeof info};
     const struct common_args cpu = {.device = "cpu", .threads = args->common.threads};
     TRY(vic_file_info(operands[0], &info));
-    if (holds_truth(&info, args->common.dataset))
+    if (target_of(args, operands[1]) == TO_VECTORS && !output_apart(operands[1], (const char *const[]){operands[0]}, 1))
+        code = USAGE;
+    else if (holds_truth(&info, args->common.dataset))
         code = convert_truth(operands[0], operands[1]);
     else if (!device_from(&cpu, &device))
         goto done;

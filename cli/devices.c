@@ -8,7 +8,8 @@
 #include <string.h>
 
 static void device_show(const struct vic_device_info *info, bool chosen) {
-    printf("%s%-8s%s %s%s\n", ink(INK_TITLE), info->name, ink(INK_PLAIN), info->model, chosen ? "  (what auto takes)" : "");
+    printf("%s%-*s%s%s%s\n", ink(INK_TITLE), *info->model ? 9 : 0, info->name, ink(INK_PLAIN), info->model,
+           chosen ? "  (what auto takes)" : "");
     if (!info->usable) {
         printf("         %scannot be used:%s %s\n", ink(INK_BAD), ink(INK_PLAIN), info->sentence);
         return;

@@ -65,9 +65,10 @@ static bool table_put(struct form *form, const struct answer *answer) {
         size_t bytes = 0;
         char score[24], id[24];
         int used = 4 + snprintf(score, sizeof score, "%#10.6g", (double)answer->scores[i]);
-        used += snprintf(id, sizeof id, "#%-6lld", (long long)answer->ids[i]);
+        bool texted = hit_text(form, answer->ids[i], &text, &bytes);
+        used += snprintf(id, sizeof id, "#%-*lld", texted ? 6 : 0, (long long)answer->ids[i]);
         printf("  %s%s%s  %s%s%s", ink(INK_NUMBER), score, ink(INK_PLAIN), ink(INK_FAINT), id, ink(INK_PLAIN));
-        if (hit_text(form, answer->ids[i], &text, &bytes)) {
+        if (texted) {
             printf("  ");
             text_show(stdout, text, bytes, form->width > used + 12 ? form->width - used - 2 : form->width ? 10 : 0, true);
         }

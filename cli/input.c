@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 void *memory_take(uint64_t count, size_t each) {
     uint64_t bytes = 0;
@@ -17,6 +18,15 @@ void *memory_take(uint64_t count, size_t each) {
     if (!__builtin_mul_overflow(count, (uint64_t)each, &bytes) && bytes <= PTRDIFF_MAX) memory = calloc(bytes ? bytes : 1, 1);
     if (!memory) say("%llu times %zu bytes of memory could not be had", (unsigned long long)count, each);
     return memory;
+}
+
+bool output_apart(const char *output, const char *const *inputs, size_t count) {
+    struct stat written, read;
+    if (stat(output, &written) != 0) return true;
+    for (size_t i = 0; i < count; i++)
+        if (inputs[i] && stat(inputs[i], &read) == 0 && read.st_dev == written.st_dev && read.st_ino == written.st_ino)
+            return say_usage("%s is to be read: what is written needs another name", inputs[i]), false;
+    return true;
 }
 
 size_t input_row_bytes(const struct input *input) { return (size_t)input->info.dim * vic_dtype_bytes(input->type); }

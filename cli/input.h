@@ -36,6 +36,9 @@ enum vic_dtype query_type(enum vic_dtype rows, enum vic_dtype queries);
 /* The element type that a file's name promises (.u8bin: u8); f32 where it promises none. */
 enum vic_dtype type_by_name(const char *path);
 bool path_ends(const char *path, const char *ending);
+/* Whether a file to be written is none of `count` that are read, which it would take the place of; NULL ones are not there.
+ * Otherwise it has been said, as a command line that makes no sense. */
+bool output_apart(const char *output, const char *const *inputs, size_t count);
 
 /* Ids: one whole number a line of a text, or all numbers of an .npy, .ivecs or truth file. Free with free(). */
 bool ids_read(const char *path, int64_t **ids, int64_t *count);

@@ -295,7 +295,10 @@ done:
     return false;
 }
 
-static bool args_agree(const struct search_args *args) {
+static bool args_agree(const struct search_args *args, char *const *operands) {
+    const char *const read[] = {operands[0],       operands[1],       args->filter_ids,
+                                args->exclude_ids, args->query_texts, args->answers};
+    if (args->output && !output_apart(args->output, read, sizeof read / sizeof *read)) return false;
     if (args->filter_ids && args->exclude_ids) return say_usage("--filter-ids and --exclude-ids exclude each other"), false;
     const struct form_kind *kind = args->output ? form_by_name(args->output) : &form_lines;
     if (!kind) return false;
@@ -306,7 +309,7 @@ static bool args_agree(const struct search_args *args) {
 static int search_run(const void *arguments, char *const *operands) {
     struct search_job job = {.args = arguments};
     int code = FAILED;
-    if (!args_agree(job.args)) return USAGE;
+    if (!args_agree(job.args, operands)) return USAGE;
     if (!job_open(&job, operands)) goto done;
     double began = seconds_now();
     for (int64_t first = 0, nq = job.queries.info.rows; first < nq; first += job.block) {

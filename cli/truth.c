@@ -146,8 +146,17 @@ static bool job_do(struct truth_job *job) {
     return true;
 }
 
+/* Before anything is computed. */
+static bool output_suits(const struct truth_args *args, char *const *operands) {
+    const char *const read[] = {operands[0], operands[1]};
+    if (path_ends(args->output, ".bin") || path_ends(args->output, ".ivecs") || path_ends(args->output, ".npy"))
+        return output_apart(args->output, read, 2);
+    return say_usage("-o %s: expected a name that ends in .bin, .ivecs or .npy", args->output), false;
+}
+
 static int truth_run(const void *arguments, char *const *operands) {
     const struct truth_args *args = arguments;
+    if (!output_suits(args, operands)) return USAGE;
     int code = FAILED;
     struct vic_device *device = NULL;
     struct truth_job job = {.metric = 0};

@@ -13,7 +13,12 @@ trap 'exit 1' INT TERM HUP
 cat <<'END'
 A sentence encoder has turned 10,000 dictionary entries and 60 questions into vectors of 384 numbers; vectors of
 similar meaning are close to each other. vicinal keeps the entries in one index file and finds, for each question,
-the closest ones: exactly, by comparing all of them. Below: score, id and text of the three closest.
+the closest ones: exactly, the same as if it had compared all of them. The two commands, in examples/senses:
+
+    vicinal build senses_f16.npy -o senses.vic --texts senses.txt --metric dot
+    vicinal search senses.vic questions_f32.npy -k 10 --show 3 --texts --query-texts questions.txt --answers answers.txt --stats
+
+Below: for each question the score, id and text of the three closest entries; a larger score is closer.
 
 END
 "$vicinal" build "$here/senses_f16.npy" -o "$index" --texts "$here/senses.txt" --metric dot >&2

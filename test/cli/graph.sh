@@ -6,7 +6,7 @@ prepare gen manifold rows.fbin --n 6000 --dim 32
 prepare gen manifold queries.fbin --n 100 --dim 32 --first 6000
 run build rows.fbin -o rows.vic --graph degree=24,beam=40,alpha=1.1
 code_is 0
-out_has "6,000 rows x 32, f32, cosine, 8-bit codes"
+out_has "6,000 rows x 32, f32, cosine, 8-bit codes, graph; "
 run info rows.vic
 out_has "graph     24 neighbours a row, 8 entry points; built by vicinal 1, 0 rows tied in, beam=40,alpha=1.1"
 run info rows.vic --json
@@ -18,7 +18,7 @@ out_has "6,000 rows are reached from 8 entry points"
 prepare build rows.fbin -o gains.vic --planes none
 run build gains.vic -o gained.vic --graph degree=24,beam=40
 code_is 0
-out_has "gained.vic: 6,000 rows x 32, f32, cosine, 8-bit codes"
+out_has "gained.vic: 6,000 rows x 32, f32, cosine, 8-bit codes, graph; "
 same_files rows.vic gained.vic
 prepare build gains.vic -o gains.vic --graph degree=24,beam=40
 same_files rows.vic gains.vic

@@ -180,4 +180,13 @@ out_has 'no hits'
 u8bin zero.u8bin 2 0 0
 run search one.vic zero.u8bin
 out_has '{"id":0,"score":null}'
+
+# no line ends in blanks, whatever it has no text for
+for line in 'search rows.vic queries.u8bin -k 2 --format table' devices; do
+    # shellcheck disable=SC2086
+    run $line
+    code_is 0
+    ! grep -n ' $' "$scratch/out" >"$scratch/blanks"
+    verdict $? "a line ends in a blank: $(head -n 1 "$scratch/blanks")"
+done
 finish

@@ -27,9 +27,9 @@ END
 
 wrong 'build' '--output INDEX is needed: the index file to write'
 wrong 'build -o x.vic' 'expected ROWS, found only 0 of 1'
-wrong 'build a b -o x.vic' 'expected ROWS, found 2 of 1'
+wrong 'build a b -o x.vic' 'expected ROWS alone, found also b'
 wrong 'search x.vic' 'expected INDEX QUERIES, found only 1 of 2'
-wrong 'devices all' 'expected options alone, found 1 more'
+wrong 'devices all' 'expected options alone, found also all'
 wrong 'build a -o x --metrics l2' 'unknown option --metrics; did you mean --metric?'
 wrong 'build a -o x --mteric=l2' 'unknown option --mteric; did you mean --metric?'
 wrong 'build a -o x --frobnicate' 'unknown option --frobnicate'
@@ -91,7 +91,35 @@ wrong 'gen gauss x.fbin --n 3 --dim 65537' '--dim 65537: expected a whole number
 wrong 'gen gauss x.fbin --n 4294967295 --dim 1' '--n 4294967295: expected a whole number from 0 to 4294967294'
 wrong 'truth a b -o t.bin --part 0' '--part 0: expected a whole number from 1 to 4294967294'
 
+wrong 'truth a b -o t.fvecs' '-o t.fvecs: expected a name that ends in .bin, .ivecs or .npy'
+
 # options may stand anywhere, be shortened, and take their value after '='
 prepare gen --n=4 gauss --dim 3 rows.fbin --se 5
 folder_is rows.fbin
+
+# what is read is not what is written over it, under whatever name
+ln -s rows.fbin other.fbin
+cp rows.fbin rows.bin
+prepare build rows.fbin -o rows.vic
+seq 4 >ids.txt
+cp rows.fbin before
+kept() { # FILE ARGUMENT ...
+    file=$1
+    cp "$file" before
+    shift
+    run "$@"
+    code_is 2
+    err_has "$file is to be read: what is written needs another name"
+    same_files before "$file"
+}
+kept rows.fbin build rows.fbin -o rows.fbin
+kept rows.fbin build rows.fbin -o ./other.fbin
+kept other.fbin build other.fbin -o rows.fbin
+kept ids.txt build rows.fbin -o ids.txt --ids ids.txt
+kept rows.bin truth rows.bin rows.fbin -o rows.bin --metric l2 --read-type f32
+kept rows.bin truth rows.fbin rows.bin -o rows.bin --metric l2 --read-type f32
+kept rows.bin search rows.vic rows.bin -o rows.bin --read-type f32
+kept rows.fbin convert rows.fbin rows.fbin --type f16
+rm before
+folder_is ids.txt other.fbin rows.bin rows.fbin rows.vic
 finish
