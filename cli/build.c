@@ -222,8 +222,8 @@ const struct command build_command = {
         "ROWS is a file of vectors: fvecs, bvecs, fbin and its kin, npy, HDF5. The metric is cosine unless --metric "
         "or the file says another. Rows are stored in their own type unless --type says another: values are rounded "
         "to a narrower float and refused when they overflow; for an integer type they must be whole numbers in range. With "
-        "--graph searches are approximate and look at a small part of the rows; ROWS may then be an index, which gains it, in "
-        "place where -o names the same file.",
+        "--graph searches are approximate and look at a small part of the rows; a graph is built over 8-bit codes and brings "
+        "them, whatever --planes says. ROWS may then be an index, which gains it, in place where -o names the same file.",
     .example = "vicinal build rows.fbin -o rows.vic --metric l2\n"
                "vicinal build rows.vic -o graph.vic --graph degree=32,force=1",
     .options = build_rows,

@@ -24,6 +24,14 @@ done:
     return false;
 }
 
+/* Beside an index of DiskANN, which is not opened for that. */
+static void beside_show(const struct vic_file_info *info) {
+    if (!info->pq_chunks && !*info->pq_note) return;
+    printf("  product   ");
+    if (info->pq_chunks) printf("%d bytes a row of %d values each; ", info->pq_chunks, info->pq_centres);
+    printf("%s\n", info->pq_note);
+}
+
 static void info_show(const char *path, const struct vic_file_info *info, const struct vic_index_info *index) {
     printf("%s\n  kind      %s", path, info->format);
     if (info->version) printf(" index (%s), format version %d", index->kind, info->version);
@@ -49,6 +57,7 @@ static void info_show(const char *path, const struct vic_file_info *info, const 
     if (index->pq_chunks)
         printf("  product   %d bytes a row of %d values each; mean squared error %.4g, largest %.4g\n", index->pq_chunks,
                index->pq_centres, index->pq_error, index->pq_error_largest);
+    beside_show(info);
     for (int32_t i = 0; i < info->section_count; i++)
         printf("  section   %-10s %14s bytes at %s\n", info->sections[i].name, show_count((int64_t)info->sections[i].bytes),
                show_count((int64_t)info->sections[i].offset));
@@ -69,6 +78,10 @@ static json_t *info_json(const char *path, const struct vic_file_info *info, con
         json_pack("{s:o, s:s, s:I, s:I, s:I, s:s, s:s*, s:s}", "file", json_text(path, strlen(path)), "format", info->format,
                   "bytes", (json_int_t)info->bytes, "rows", (json_int_t)info->rows, "dim", (json_int_t)info->dim, "type",
                   info->element, "metric", info->metric ? vic_metric_name(info->metric) : NULL, "note", info->note);
+    if (object && (info->pq_chunks || *info->pq_note))
+        (void)json_object_set_new(
+            object, "product",
+            json_pack("{s:i, s:i, s:s}", "pq_chunks", info->pq_chunks, "pq_centres", info->pq_centres, "note", info->pq_note));
     if (!object || !index->metadata) return object;
     json_t *more =
         json_pack("{s:s, s:i, s:b, s:b, s:i, s:i, s:i, s:i, s:f, s:f, s:I, s:o, s:o}", "kind", index->kind, "version",

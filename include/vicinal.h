@@ -223,6 +223,8 @@ struct vic_file_info {
     uint64_t bytes;
     int32_t version, section_count; /* our container: format version and sections; 0 otherwise */
     struct vic_section_info sections[32];
+    int32_t pq_chunks, pq_centres; /* product codes beside a disk index of DiskANN: bytes a row, values a byte takes; 0: none */
+    char pq_note[128];             /* what else is known of them, or why they are left alone; "" where there is nothing */
 };
 
 /* What a file is, from its bytes; never trusts its name alone. info->size must be set. Any thread.
@@ -355,7 +357,7 @@ struct vic_build_options {
     const char *path; /* build straight into this file, row memory not needed; the index is then that file, opened */
     const struct vic_reader_options *reader; /* vic_index_build_file: how to read the file */
     struct vic_progress progress;
-    int32_t planes; /* enum vic_planes added up; 0: the library looks at a sample of rows and decides */
+    int32_t planes; /* enum vic_planes added up, to which a graph adds 8 bits; 0: the library looks at a sample and decides */
     int32_t reserved;
     /* NULL: no graph, every search exact. The rows of a graph are held in memory while it is built, also with a path. */
     const struct vic_graph_options *graph;

@@ -128,7 +128,8 @@ def build(rows: Any, metric: str = "cosine", *, ids: Any = None, texts: Optional
     texts: str or bytes, one a row, or the path of a file of lines.
     dtype: type in which rows are stored ("f16", numpy.int8 ...); None: as they come.
     convert: take float64 and wider integers to the nearest float32, as a given dtype does too; else they are refused.
-    planes: codes for faster exact search: None (the library decides), "none", 8, 4 or (8, 4).
+    planes: codes for faster exact search: None (the library decides), "none", 8, 4 or (8, 4). A graph is built over those of 8
+        bits and brings them, also with "none".
     graph: True, or a dict of degree (64), beam (100), alpha (1.1), force and pq_chunks (none; bytes of a row's product codes):
         approximate searches that look at a small part of the rows. Fewer than 4096 rows get none unless force is true. The same rows give the same graph, byte for byte.
     path: build straight into this index file. metadata: a JSON object to keep. device: "auto", "cpu", "cuda:0", a `Device`.

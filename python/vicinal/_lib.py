@@ -86,7 +86,8 @@ class SectionInfo(ctypes.Structure):
 class FileInfo(Sized):
     _fields_ = [("size", c_size_t), ("format", c_char * 24), ("element", c_char * 16), ("note", c_char * 256), ("dtype", c_int),
                 ("metric", c_int), ("rows", c_int64), ("dim", c_int64), ("bytes", c_uint64), ("version", c_int32),
-                ("section_count", c_int32), ("sections", SectionInfo * 32)]
+                ("section_count", c_int32), ("sections", SectionInfo * 32), ("pq_chunks", c_int32), ("pq_centres", c_int32),
+                ("pq_note", c_char * 128)]
 
 
 class WriterOptions(Sized):

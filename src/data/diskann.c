@@ -94,22 +94,19 @@ done:
 }
 
 /* In 2021 the pivots were a plain bin. */
-static enum vic_status pivots_dim_read(const struct source *source, int64_t *dim) {
-    struct diskann_pivots pivots;
+static enum vic_status pivots_look(const struct source *source, struct diskann_pivots *pivots) {
     int64_t centres = 0;
-    if (source_word(source, 0) == DISKANN_CENTRES) return diskann_bin_open(source, sizeof(float), &centres, dim);
-    enum vic_status status = diskann_pivots_open(source, &pivots);
-    *dim = pivots.dim;
-    return status;
+    *pivots = (struct diskann_pivots){0};
+    if (source_word(source, 0) == DISKANN_CENTRES) return diskann_bin_open(source, sizeof(float), &centres, &pivots->dim);
+    return diskann_pivots_open(source, pivots);
 }
 
 enum vic_status diskann_beside_read(const char *path, enum diskann_set set, struct diskann_beside *beside) {
     const char *cut = set == DISKANN_SET_DISK ? DISKANN_DISK_END : NULL;
     struct source source = {.fd = -1};
-    int64_t chunks = 0;
     bool there = false;
     enum vic_status status = VIC_OK;
-    *beside = (struct diskann_beside){.described_rows = -1, .described_dim = -1, .codes_rows = -1, .pivots_dim = -1};
+    *beside = (struct diskann_beside){.described_rows = -1, .described_dim = -1, .codes_rows = -1, .pivots.dim = -1};
     TRY(diskann_beside_look(path, cut, "_metadata.bin", &source, &there));
     if (there) TRY(description_read(&source, beside));
     if (set == DISKANN_SET_MEMORY) goto done;
@@ -122,10 +119,12 @@ enum vic_status diskann_beside_read(const char *path, enum diskann_set set, stru
     if (there) beside->metric = VIC_DOT;
     source_close(&source);
     TRY(diskann_beside_look(path, cut, "_pq_compressed.bin", &source, &there));
-    if (there) TRY(diskann_bin_open(&source, 1, &beside->codes_rows, &chunks));
+    if (there) TRY(diskann_bin_open(&source, 1, &beside->codes_rows, &beside->codes_chunks));
     source_close(&source);
     TRY(diskann_beside_look(path, cut, "_pq_pivots.bin", &source, &there));
-    if (there) TRY(pivots_dim_read(&source, &beside->pivots_dim));
+    if (there) TRY(pivots_look(&source, &beside->pivots));
+    source_close(&source);
+    TRY(diskann_beside_look(path, cut, DISKANN_ROTATION_END, &source, &beside->rotated));
     source_close(&source);
     TRY(diskann_beside_look(path, NULL, "_pq_pivots.bin", &source, &beside->codes));
 done:

@@ -84,6 +84,7 @@ const char *diskann_generation_name(enum diskann_generation generation);
 /* ---- product quantisation */
 struct diskann_pivots {
     int64_t dim, chunks;
+    int32_t offsets;                              /* how many its table has, 4 or 5 */
     uint64_t centres_at, centroid_at, offsets_at; /* bytes of the file, past each part's own header */
 };
 /* VIC_UNSUPPORTED when dimensions are in another order than the rows'. */
@@ -103,9 +104,11 @@ struct diskann_beside {
     enum vic_metric metric;                /* 0: nothing says */
     enum element element;                  /* ELEMENT_NONE: nothing says */
     int64_t described_rows, described_dim; /* of PREFIX_metadata.bin, which the Python package writes; -1: not there */
-    float max_base_norm;            /* disk, inner product: rows were divided by it and got one more coordinate; 0: not so */
-    int64_t codes_rows, pivots_dim; /* disk: of PREFIX_pq_compressed.bin and PREFIX_pq_pivots.bin; -1: not there */
-    bool codes;                     /* disk: nodes hold codes in the place of vectors */
+    float max_base_norm;              /* disk, inner product: rows were divided by it and got one more coordinate; 0: not so */
+    int64_t codes_rows, codes_chunks; /* disk: of PREFIX_pq_compressed.bin; rows -1: not there */
+    struct diskann_pivots pivots; /* disk: of PREFIX_pq_pivots.bin; dim -1: not there; of 2021, a plain bin, the dim alone */
+    bool rotated;                 /* disk: a rotation lies beside the pivots */
+    bool codes;                   /* disk: nodes hold codes in the place of vectors */
 };
 /* Where `path` with its last `cut` (NULL: nothing) replaced by `suffix`, if it is a file. VIC_NOT_FOUND otherwise. */
 enum vic_status diskann_beside_open(const char *path, const char *cut, const char *suffix, struct source *source);

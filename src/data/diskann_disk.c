@@ -317,6 +317,7 @@ done:
 
 struct disk_state {
     struct diskann_disk disk;
+    struct diskann_beside beside;
     float scale; /* 0: rows are as they were; else they were divided by it */
 };
 
@@ -359,9 +360,14 @@ static enum vic_status beside_check(const struct source *source, const struct di
         return status_fail(VIC_FORMAT,
                            "%s: expected codes of %" PRId64 " nodes in _pq_compressed.bin beside it, found %" PRId64,
                            source->name, disk->nodes, beside->codes_rows);
-    if (beside->pivots_dim >= 0 && !beside->codes && beside->pivots_dim != disk->dim)
+    if (beside->pivots.dim >= 0 && !beside->codes && beside->pivots.dim != disk->dim)
         return status_fail(VIC_FORMAT, "%s: expected pivots of dim %" PRId64 " in _pq_pivots.bin beside it, found dim %" PRId64,
-                           source->name, disk->dim, beside->pivots_dim);
+                           source->name, disk->dim, beside->pivots.dim);
+    if (beside->codes_rows >= 0 && beside->pivots.chunks > 0 && beside->codes_chunks != beside->pivots.chunks)
+        return status_fail(VIC_FORMAT,
+                           "%s: expected codes of %" PRId64
+                           " chunks in _pq_compressed.bin beside it, as _pq_pivots.bin has, found %" PRId64,
+                           source->name, beside->pivots.chunks, beside->codes_chunks);
     if (beside->described_rows >= 0 && beside->described_rows != rows)
         return status_fail(VIC_FORMAT, "%s: expected %" PRId64 " rows, as _metadata.bin beside it says, found %" PRId64,
                            source->name, beside->described_rows, rows);
@@ -371,27 +377,27 @@ static enum vic_status beside_check(const struct source *source, const struct di
 static enum vic_status disk_open(struct vic_reader *reader) {
     const struct source *source = &reader->source;
     struct layout *layout = &reader->layout;
-    struct diskann_beside beside;
     void *memory = NULL;
     enum vic_status status = VIC_OK;
     TRY(mem_alloc(&mem_default, sizeof(struct disk_state), "a reader's state", &memory));
     reader->state = memory;
     struct disk_state *state = memory;
     struct diskann_disk *disk = &state->disk;
+    struct diskann_beside *beside = &state->beside;
     TRY(diskann_disk_header(source, disk)); /* before a file beside it is named */
-    TRY(diskann_beside_read(source->path, DISKANN_SET_DISK, &beside));
+    TRY(diskann_beside_read(source->path, DISKANN_SET_DISK, beside));
     TRY(source_still_there(source, source->path));
-    if (beside.codes) beside.element = ELEMENT_NONE; /* which is what the nodes were made of */
-    TRY(diskann_disk_open(source, reader->asked ? reader->asked : beside.element, disk));
-    TRY(beside_check(source, disk, &beside));
+    if (beside->codes) beside->element = ELEMENT_NONE; /* which is what the nodes were made of */
+    TRY(diskann_disk_open(source, reader->asked ? reader->asked : beside->element, disk));
+    TRY(beside_check(source, disk, beside));
     if (!disk->element)
         return status_fail(VIC_TYPE, "%s: expected the reader's dtype, which a disk index does not say: i8 or u8 by its nodes",
                            source->name);
-    state->scale = beside.max_base_norm;
+    state->scale = beside->max_base_norm;
     layout->element = disk->element;
     layout->rows = disk->nodes - disk->frozen;
     layout->dim = vector_dim(disk) - (state->scale > 0);
-    layout->metric = beside.metric;
+    layout->metric = beside->metric;
 done:
     return status;
 }
@@ -449,18 +455,39 @@ done:
 
 static void disk_close(struct vic_reader *reader) { mem_free(&mem_default, reader->state, sizeof(struct disk_state)); }
 
-static void disk_describe(const struct vic_reader *reader, char *note, size_t capacity) {
+/* Product codes that an index takes need both files, and those of 2021 are in several. */
+static void codes_describe(const struct diskann_beside *beside, struct vic_file_info *info) {
+    const struct diskann_pivots *pivots = &beside->pivots;
+    bool codes = beside->codes_rows >= 0, both = codes && pivots->dim >= 0;
+    char norm[64] = "";
+    if (!codes && pivots->dim < 0) return;
+    if (!both || pivots->chunks == 0) {
+        (void)snprintf(info->pq_note, sizeof info->pq_note, "left alone: %s",
+                       both    ? "_pq_pivots.bin is of 2021, whose other parts lie in more files"
+                       : codes ? "there is no _pq_pivots.bin beside _pq_compressed.bin"
+                               : "there is no _pq_compressed.bin beside _pq_pivots.bin");
+        return;
+    }
+    info->pq_chunks = (int32_t)beside->codes_chunks, info->pq_centres = DISKANN_CENTRES;
+    if (beside->max_base_norm > 0)
+        (void)snprintf(norm, sizeof norm, ", one coordinate more and rows divided by %g", (double)beside->max_base_norm);
+    (void)snprintf(info->pq_note, sizeof info->pq_note, "pivots of %d offsets, dim %" PRId64 "%s, %s", pivots->offsets,
+                   pivots->dim, norm, beside->rotated ? "a rotation" : "no rotation");
+}
+
+static void disk_describe(const struct vic_reader *reader, struct vic_file_info *info) {
     const struct disk_state *state = reader->state;
     const struct diskann_disk *disk = &state->disk;
     char inside[64] = "";
     if (disk->per_sector) (void)snprintf(inside, sizeof inside, "%" PRIu64 " nodes a sector", disk->per_sector);
     if (!disk->per_sector) (void)snprintf(inside, sizeof inside, "%" PRIu64 " sectors a node", node_sectors(disk));
-    (void)snprintf(note, capacity,
+    (void)snprintf(info->note, sizeof info->note,
                    "disk index of DiskANN (%s): %" PRId64 " nodes of %" PRIu64 " bytes, %s, degree %" PRId64 ", medoid %" PRId64
                    ", %" PRId64 " frozen%s%s",
                    diskann_generation_name(disk->generation), disk->nodes, disk->node_bytes, inside, disk->degree, disk->medoid,
                    disk->frozen, state->scale > 0 ? ", inner product with an extra coordinate" : "",
                    disk->reorder_sector ? ", full vectors behind the nodes" : "");
+    codes_describe(&state->beside, info);
 }
 
 const struct reader_format diskann_disk_format = {.name = "diskann-disk",

@@ -83,7 +83,7 @@ enum vic_status diskann_pivots_open(const struct source *source, struct diskann_
     if (head[0] < 2 || head[0] > pivots->dim + 1 || head[1] != 1)
         return status_fail(VIC_FORMAT, "%s: expected 2 to %" PRId64 " x 1 chunk offsets, found %" PRIu32 " x %" PRIu32,
                            source->name, pivots->dim + 1, head[0], head[1]);
-    pivots->chunks = (int64_t)head[0] - 1;
+    pivots->chunks = (int64_t)head[0] - 1, pivots->offsets = (int32_t)count;
     pivots->centres_at = at[0] + 8, pivots->centroid_at = at[1] + 8, pivots->offsets_at = at[count - 2] + 8;
 done:
     return status;

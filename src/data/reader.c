@@ -379,7 +379,7 @@ static enum vic_status info_make(const char *path, struct vic_file_info *info) {
     if (verdict == VIC_OK) verdict = reader_settle(reader, 0);
     if (reader) {
         info_fill(info, reader->format, &reader->layout, &source, reader->dtype);
-        if (verdict == VIC_OK && reader->format->describe) reader->format->describe(reader, info->note, sizeof info->note);
+        if (verdict == VIC_OK && reader->format->describe) reader->format->describe(reader, info);
     } else {
         const struct reader_format *looks = format_best(&source, NULL, 0, &layout, &fit);
         const struct reader_format *named = format_named(&source, source.ending, 0);

@@ -69,8 +69,8 @@ struct reader_format {
     /* Rows [first, first + count), which lie within the layout, one every stride_bytes. */
     enum vic_status (*read)(struct vic_reader *reader, int64_t first, int64_t count, char *out, int64_t stride_bytes);
     void (*close)(struct vic_reader *reader); /* NULL: nothing to do; also called after a failed open */
-    /* What else a person may want to know of an opened file, one sentence; NULL: nothing. */
-    void (*describe)(const struct vic_reader *reader, char *note, size_t capacity);
+    /* What else a person may want to know of an opened file, in the note and pq_*; NULL: nothing. */
+    void (*describe)(const struct vic_reader *reader, struct vic_file_info *info);
 };
 
 struct vic_reader {

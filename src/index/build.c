@@ -37,10 +37,12 @@ struct sink {
 static void options_resolve(struct vic_build_options *options, enum vic_dtype dtype) {
     if (options->metric == 0) options->metric = VIC_COSINE;
     if (options->dtype == 0) options->dtype = dtype;
-    if (dtype_is_integer(options->dtype))
-        options->planes = VIC_PLANES_NONE;
-    else if (options->graph) /* which is walked over 8-bit codes */
-        options->planes = (options->planes & ~VIC_PLANES_NONE) | VIC_PLANES_8;
+    if (dtype_is_integer(options->dtype)) options->planes = VIC_PLANES_NONE;
+}
+
+/* A graph is built over 8-bit codes, whatever the caller wants beside them; those of integer rows are its own. */
+static void options_add_codes(struct vic_build_options *options) {
+    if (!dtype_is_integer(options->dtype)) options->planes = (options->planes & ~VIC_PLANES_NONE) | VIC_PLANES_8;
 }
 
 enum vic_status graph_wanted(const struct vic_graph_options *given, int64_t n, int64_t dim, struct graph_options *graph,
@@ -90,6 +92,7 @@ enum vic_status index_plan(const struct vic_device *device, int64_t n, int64_t d
     bool with_graph = false;
     status = graph_wanted(options.graph, n, dim, &graph, &with_graph);
     if (status != VIC_OK) return status;
+    if (with_graph) options_add_codes(&options);
     shape_planes(&shape, options.planes);
     status = device->ops->plan(device->backend, &shape, &resident);
     if (status != VIC_OK) return status;
@@ -366,7 +369,7 @@ static enum vic_status build_with_graph(struct vic_device *device, struct source
     enum vic_status status = VIC_OK;
     options_resolve(&options, source->dtype);
     TRY(graph_wanted(options.graph, source->n, source->dim, &graph_options, &wanted));
-    if (wanted) options.path = NULL;
+    if (wanted) options_add_codes(&options), options.path = NULL;
     TRY(build(device, source, &options, &made));
     if (wanted) TRY(index_gain_graph(made, &graph_options, &options.progress));
     if (wanted && given->path) {

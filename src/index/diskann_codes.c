@@ -38,7 +38,7 @@ static void reading_close(struct reading *reading) {
 static bool unit_length(double norm) { return fabs(norm - 1) <= 1e-2; }
 
 static bool rows_are_coded(const struct rows *rows, const struct diskann_beside *beside) {
-    if (beside->codes_rows < 0 || beside->pivots_dim < 0) return false;
+    if (beside->codes_rows < 0 || beside->pivots.dim < 0) return false;
     if (beside->max_base_norm > 0 && rows->metric != VIC_DOT) return false;
     for (int64_t i = 0; rows->metric == VIC_COSINE && i < rows->n; i++) /* 0: a row without a direction, all zeros */
         if (rows->norms[i] != 0 && !unit_length((double)rows->norms[i])) return false;
@@ -53,10 +53,6 @@ static enum vic_status reading_check(struct reading *reading, const struct rows 
     if (dim != wanted)
         return status_fail(VIC_FORMAT, "%s: expected pivots of dim %" PRId64 ", as the rows have%s, found dim %" PRId64,
                            reading->pivots.name, wanted, max_norm > 0 ? " with one coordinate more" : "", dim);
-    if (chunks != reading->layout.chunks)
-        return status_fail(VIC_FORMAT,
-                           "%s: expected codes of %" PRId64 " chunks, as _pq_pivots.bin beside it has, found %" PRId64,
-                           reading->codes.name, reading->layout.chunks, chunks);
     if (!reading->rotates) return VIC_OK;
     TRY(diskann_bin_open(&reading->rotation, sizeof(float), &height, &width));
     if (height != dim || width != dim)

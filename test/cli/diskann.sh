@@ -3,7 +3,8 @@
 . test/cli/checks
 
 golden=$tree/test/data/diskann
-for file in f f.data f_metadata.bin f_disk.index f_pq_pivots.bin f_pq_compressed.bin u_disk.index; do cp "$golden/$file" .; done
+for file in f f.data f_metadata.bin f_disk.index f_pq_pivots.bin f_pq_compressed.bin u_disk.index \
+    ip_disk.index ip_disk.index_max_base_norm.bin ip_metadata.bin ip_pq_pivots.bin ip_pq_compressed.bin; do cp "$golden/$file" .; done
 
 # by their bytes
 run info f
@@ -12,6 +13,16 @@ out_has '300 nodes, 0 of them frozen, degree 8, start 106'
 run info f_disk.index
 out_has 'shape     300 rows x 12'
 out_has '48 nodes a sector, degree 8, medoid 106'
+out_has 'product   3 bytes a row of 256 values each; pivots of 4 offsets, dim 12, no rotation'
+run info ip_disk.index
+out_has 'metric    dot'
+out_has '3 bytes a row of 256 values each; pivots of 4 offsets, dim 13, one coordinate more and rows divided by 40.7722, no rotation'
+run info ip_disk.index --json
+out_has '"product":{"pq_chunks":3,"pq_centres":256,"note":"pivots of 4 offsets, dim 13'
+mv f_pq_compressed.bin away
+run info f_disk.index
+out_has 'product   left alone: there is no _pq_compressed.bin beside _pq_pivots.bin'
+mv away f_pq_compressed.bin
 run info f_pq_pivots.bin
 out_has 'kind      diskann-pivots'
 run info f_pq_compressed.bin
@@ -67,6 +78,21 @@ same_files g_pq_pivots.bin f_pq_pivots.bin
 same_files g_pq_compressed.bin f_pq_compressed.bin
 run search f from-disk.fbin -k 5 --codes pq
 code_is 1
+
+# also those for inner products, which are of other rows
+prepare convert ip_disk.index ip.fbin
+prepare search ip_disk.index ip.fbin -k 5 --codes pq -o coded.jsonl
+prepare convert ip_disk.index ip.vic
+run info ip.vic
+out_has 'section   pq_max_norm'
+prepare check ip.vic
+prepare search ip.vic ip.fbin -k 5 --codes pq -o kept.jsonl
+same_files coded.jsonl kept.jsonl
+prepare convert ip.vic h_disk.index
+same_files h_pq_pivots.bin ip_pq_pivots.bin
+same_files h_pq_compressed.bin ip_pq_compressed.bin
+same_files h_disk.index_max_base_norm.bin ip_disk.index_max_base_norm.bin
+same_files h_metadata.bin ip_metadata.bin
 
 # what cannot be
 run convert exact.vic flat --to diskann

@@ -14,6 +14,19 @@ out_has '"kind":"graph"'
 run check rows.vic
 code_is 0
 out_has "6,000 rows are reached from 8 entry points"
+# which is built over 8-bit codes and brings them; rows too few for a graph get none against their owner's will
+run build rows.fbin -o coded.vic --graph degree=24,beam=40,alpha=1.1 --planes none
+out_has "6,000 rows x 32, f32, cosine, 8-bit codes"
+same_files rows.vic coded.vic
+run info coded.vic
+out_has "codes     8-bit"
+run build --help
+out_has "over 8-bit codes and brings"
+prepare gen manifold few.fbin --n 600 --dim 32
+run build few.fbin -o few.vic --graph degree=24 --planes none
+run info few.vic
+out_lacks "codes "
+rm coded.vic few.vic
 # an index gains the same graph, in a file of its own or in place
 prepare build rows.fbin -o gains.vic --planes none
 run build gains.vic -o gained.vic --graph degree=24,beam=40

@@ -383,7 +383,8 @@ static void files_that_disagree_are_named(void **state) {
     const char *path = golden_copy();
     const uint8_t bytes[N * 4] = {0};
     bin_write(codes, N, 4, bytes, sizeof bytes);
-    refused(path, VIC_FORMAT, "x_pq_compressed.bin: expected codes of 3 chunks, as _pq_pivots.bin beside it has, found 4");
+    refused(path, VIC_FORMAT,
+            "x_disk.index: expected codes of 3 chunks in _pq_compressed.bin beside it, as _pq_pivots.bin has, found 4");
     diskann_pivots_write(pivots, 11, 4);
     refused(path, VIC_FORMAT, "expected pivots of dim 12 in _pq_pivots.bin beside it, found dim 11");
     scratch_clear();

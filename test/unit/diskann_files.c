@@ -70,6 +70,36 @@ static void every_file_of_a_set_is_named_with_its_numbers(void **state) {
     check_note(GOLDEN "f_pq_compressed.bin", "diskann-codes", "300 nodes of 3 chunks");
 }
 
+static void check_product(const char *path, int32_t chunks, const char *note) {
+    struct vic_file_info info = {.size = sizeof info};
+    must(vic_file_info(path, &info));
+    if (strcmp(info.pq_note, note) != 0) fail_msg("%s: expected \"%s\", found \"%s\"", path, note, info.pq_note);
+    assert_int_equal(info.pq_chunks, chunks);
+    assert_int_equal(info.pq_centres, chunks ? 256 : 0);
+}
+
+static void what_lies_beside_a_disk_index_is_told(void **state) {
+    (void)state;
+    const float centres[256 * 6] = {0}, turn[36] = {1};
+    const uint8_t codes[80] = {0};
+    check_product(GOLDEN "f_disk.index", 3, "pivots of 4 offsets, dim 12, no rotation");
+    check_product(GOLDEN "ip_disk.index", 3,
+                  "pivots of 4 offsets, dim 13, one coordinate more and rows divided by 40.7722, no rotation");
+    check_product(GOLDEN "u_disk.index", 0, "");
+    const char *path = diskann_disk_write(&small, "x");
+    bin_write("x_pq_compressed.bin", 40, 2, codes, sizeof codes);
+    check_product(path, 0, "left alone: there is no _pq_pivots.bin beside _pq_compressed.bin");
+    bin_write("x_pq_pivots.bin", 256, 6, centres, sizeof centres);
+    check_product(path, 0, "left alone: _pq_pivots.bin is of 2021, whose other parts lie in more files");
+    diskann_pivots_write("x_pq_pivots.bin", 6, 2);
+    bin_write("x_pq_pivots.bin_rotation_matrix.bin", 6, 6, turn, sizeof turn);
+    check_product(path, 2, "pivots of 4 offsets, dim 6, a rotation");
+    diskann_pivots_write("x_pq_pivots.bin", 6, 3);
+    foreign_refused(path, NULL, VIC_FORMAT,
+                    "expected codes of 3 chunks in _pq_compressed.bin beside it, as _pq_pivots.bin has, found 2");
+    scratch_clear();
+}
+
 static void pivots_are_read_whole(void **state) {
     (void)state;
     struct source source;
@@ -307,6 +337,7 @@ int main(void) {
         cmocka_unit_test(a_disk_index_gives_the_rows_it_was_built_from),
         cmocka_unit_test(rows_for_inner_products_come_back_unscaled),
         cmocka_unit_test(every_file_of_a_set_is_named_with_its_numbers),
+        cmocka_unit_test(what_lies_beside_a_disk_index_is_told),
         cmocka_unit_test(pivots_are_read_whole),
         cmocka_unit_test(disk_indexes_of_every_generation_are_read),
         cmocka_unit_test(the_type_is_asked_for_where_nothing_tells),
