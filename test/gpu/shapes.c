@@ -123,6 +123,24 @@ static void unlucky_orders_of_rows_change_nothing(void **state) {
     free(rows);
 }
 
+/* With dozens of rows a warp, some of the winning warps have more hits than they keep apart, some have not. */
+static void winners_with_one_hit_and_with_many_give_all(void **state) {
+    (void)state;
+    static const enum vic_dtype types[] = {VIC_F32, VIC_BF16, VIC_I8};
+    static const int64_t ks[] = {1, 3, 30, 300, 1000, 2048};
+    for (int i = 0; i < 3; i++) {
+        enum values values = types[i] == VIC_I8 ? VALUES_SMALL_INT : VALUES_UNIT;
+        struct data data = data_make(20 + (uint64_t)i, brief() ? 6000 : 300000, 32, types[i], VIC_DOT, values);
+        struct pair pair = pair_build(&data);
+        for (int j = 0; j < (brief() ? 2 : 6); j++) {
+            struct vic_matrix query = matrix_of(data.rows, 1, 32, types[i]);
+            pair_check(&pair, &query, ks[j], VIC_PATH_SCAN, NULL, 0);
+        }
+        pair_free(&pair);
+        free(data.rows);
+    }
+}
+
 static void an_empty_index_answers(void **state) {
     (void)state;
     float query[8] = {0};
@@ -149,6 +167,7 @@ int main(void) {
         cmocka_unit_test_teardown(large_dimensions_give_the_cpus_bytes, test_tell),
         cmocka_unit_test(ties_beyond_every_buffer_go_to_the_smaller_row),
         cmocka_unit_test(unlucky_orders_of_rows_change_nothing),
+        cmocka_unit_test(winners_with_one_hit_and_with_many_give_all),
         cmocka_unit_test(an_empty_index_answers),
     };
     if (!devices_begin()) return SKIPPED;

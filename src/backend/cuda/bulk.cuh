@@ -18,11 +18,11 @@ struct bulk_source {
     int chunks, bytes;
 };
 
-/* The map of a source for boxes of `vectors` x `chunks`; rows of 64 bytes are swizzled. False where the driver cannot. */
-static inline bool bulk_describe(const bulk_source &source, int vectors, int chunks, CUtensorMap *map) {
-    using encoder = CUresult (*)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *, const cuuint64_t *,
-                                 const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
-                                 CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+using bulk_encoder = CUresult (*)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
+                                  const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave,
+                                  CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+/* The driver's; NULL where it has none. */
+static inline bulk_encoder bulk_encoder_find() {
     void *found = NULL;
     cudaDriverEntryPointQueryResult result;
 #if CUDART_VERSION >= 12050
@@ -30,20 +30,24 @@ static inline bool bulk_describe(const bulk_source &source, int vectors, int chu
 #else
     cudaError_t error = cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &result);
 #endif
-    if (error != cudaSuccess || result != cudaDriverEntryPointSuccess) {
-        (void)cudaGetLastError();
-        return false;
-    }
+    if (error == cudaSuccess && result == cudaDriverEntryPointSuccess) return (bulk_encoder)found;
+    (void)cudaGetLastError();
+    return NULL;
+}
+
+/* The map of a source for boxes of `vectors` x `chunks`; rows of 64 bytes are swizzled. False where the driver cannot. */
+static inline bool bulk_describe(const bulk_source &source, int vectors, int chunks, CUtensorMap *map) {
+    static const bulk_encoder encoder = bulk_encoder_find(); /* once: asking takes longer than a launch may */
+    if (!encoder) return false;
     CUtensorMapDataType type = source.bytes == 4   ? CU_TENSOR_MAP_DATA_TYPE_UINT32
                                : source.bytes == 2 ? CU_TENSOR_MAP_DATA_TYPE_UINT16
                                                    : CU_TENSOR_MAP_DATA_TYPE_UINT8;
     const cuuint64_t sizes[] = {128, (cuuint64_t)source.vectors, (cuuint64_t)source.chunks},
                      strides[] = {(cuuint64_t)source.stride_bytes, (cuuint64_t)(128 * source.bytes)};
     const cuuint32_t box[] = {16, (cuuint32_t)vectors, (cuuint32_t)chunks}, steps[] = {1, 1, 1};
-    return ((encoder)found)(map, type, 3, (void *)(uintptr_t)source.data, sizes, strides, box, steps,
-                            CU_TENSOR_MAP_INTERLEAVE_NONE,
-                            source.bytes == 4 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_NONE,
-                            CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+    return encoder(map, type, 3, (void *)(uintptr_t)source.data, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                   source.bytes == 4 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_NONE,
+                   CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

@@ -34,8 +34,8 @@ struct layout {
     uint64_t piece_bytes; /* of rows on their way up, UPLOAD_SLOTS at once */
     uint64_t rows_bytes, norms_bytes, ids_bytes, select_keys_bytes, select_scores_bytes;
     /* one workspace: device block and pinned block */
-    uint64_t orders_at, maxima_at, done_at, state_at, raw_at, prepared_at, norms_at, squares_at, floors_at, counts_at, lists_at,
-        filter_at, wanted_at, scores_at, device_bytes;
+    uint64_t orders_at, maxima_at, bests_at, rests_at, done_at, state_at, raw_at, prepared_at, norms_at, squares_at, floors_at,
+        counts_at, lists_at, filter_at, wanted_at, scores_at, device_bytes;
     uint64_t raw_pinned_at, filter_pinned_at, hits_pinned_at, hits_pinned_bytes, pinned_bytes;
 };
 
@@ -60,6 +60,7 @@ struct resident {
     struct rows source; /* the host's, borrowed */
     struct layout layout;
     struct packed_rows rows;
+    bool tile_engine; /* of load_tile */
     struct select_area select;
     pthread_mutex_t mutex;
     pthread_cond_t freed;
@@ -113,8 +114,9 @@ enum vic_status run_wait(const struct run *run);
 enum vic_status queries_check(const struct resident *resident, const struct search_call *call);
 /* The call's filter on the device, or NULL. */
 enum vic_status filter_upload(const struct run *run, const uint64_t **filter);
-/* Queries [first, first + count) prepared in the workspace. */
+/* Queries [first, first + count) prepared in the workspace; the second with an empty list for each, which any key may enter. */
 enum vic_status queries_upload(const struct run *run, int64_t first, int64_t count);
+enum vic_status batch_upload(const struct run *run, int64_t first, int64_t count);
 static inline int64_t element_bytes(enum vic_dtype dtype) { return dtype == VIC_F32 ? 4 : dtype_is_integer(dtype) ? 1 : 2; }
 /* Bytes of all rows, as statistics count them: what the caller stored. */
 static inline int64_t rows_read(const struct resident *resident) {

@@ -9,6 +9,7 @@
 #include "vicinal.h"
 
 #include <cuda_runtime_api.h>
+#include <stdbool.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,6 +20,7 @@ enum {
     SMALL_KEEP = 2048,         /* hits that one block can sort in its shared memory, with room for as many candidates */
     ROW_PAD = 16,              /* rows are allocated up to a multiple of this, so the last load of a warp needs no test */
     SCAN_THREADS = 512,
+    SCAN_BESTS = 4,   /* keys that a warp keeps of its rows */
     CUT_SLACK = 1024, /* keys that a list may hold beyond those kept */
     RANGE_KEYS = 4096 /* hits of a threshold search that one block sorts */
 };
@@ -35,10 +37,10 @@ struct packed_rows {
     const int64_t *ids; /* NULL: the row number */
 };
 
-/* How a scan deals rows out: unit u of `unit_rows` rows belongs to warp u mod warps. Scores are stored by warp, so that a
- * warp's own lie together: `per_warp` of them. */
+/* How a scan deals rows out: unit u (of `units`) of `unit_rows` rows belongs to warp u mod warps. Scores are stored by warp, so
+ * that a warp's own lie together: `per_warp` of them. */
 struct scan_shape {
-    uint32_t blocks, warps, unit_rows, per_warp;
+    uint32_t blocks, warps, unit_rows, per_warp, units;
 };
 struct scan_shape scan_shape_of(const struct packed_rows *rows, int32_t multiprocessors);
 
@@ -75,6 +77,8 @@ struct scan_args {
     const uint64_t *filter; /* device memory, or NULL */
     uint32_t *orders;       /* warps * per_warp */
     uint64_t *maxima;       /* warps */
+    uint64_t *bests;        /* warps * SCAN_BESTS: each warp's rows dealt out again, the best key of each part */
+    uint32_t *rests;        /* warps: the largest order of a row that is not among its warp's bests */
     uint32_t *done;         /* 0 before and after */
     uint32_t keep;          /* hits wanted, at most SMALL_KEEP; 0: orders and maxima only */
     uint32_t epoch;
@@ -119,6 +123,8 @@ struct queries_args {
     int64_t query_stride;
     float *norms;     /* count */
     int64_t *squares; /* count; integers only */
+    uint64_t *floors; /* count, set to 0, and so are the counts; or NULL */
+    uint32_t *counts; /* count */
 };
 cudaError_t launch_queries(const struct queries_args *args, cudaStream_t stream);
 
@@ -138,6 +144,7 @@ struct tile_args {
     int64_t capacity;    /* keys a list */
     int32_t shared_most; /* bytes of shared memory a block may have */
     int32_t multiprocessors;
+    bool engine; /* what load_tile has said of these rows */
 };
 cudaError_t launch_tile(const struct tile_args *args, cudaStream_t stream);
 
@@ -181,7 +188,8 @@ cudaError_t launch_score(const struct score_args *args, cudaStream_t stream);
 
 /* Load what searches of these rows may launch, before any of them. */
 cudaError_t load_scan(const struct packed_rows *rows, int shared_most);
-cudaError_t load_tile(const struct packed_rows *rows, int shared_most);
+/* *engine: the kernels that were loaded know the engine that copies stages (bulk.cuh), and it can count the rows. */
+cudaError_t load_tile(const struct packed_rows *rows, int shared_most, bool *engine);
 cudaError_t load_score(const struct packed_rows *rows);
 cudaError_t load_select(void);
 cudaError_t load_cut(void);

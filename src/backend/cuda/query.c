@@ -86,7 +86,7 @@ static enum vic_status queries_send(const struct run *run, int64_t first, int64_
                        "sending queries");
 }
 
-enum vic_status queries_upload(const struct run *run, int64_t first, int64_t count) {
+static enum vic_status queries_prepare(const struct run *run, int64_t first, int64_t count, bool lists) {
     const struct layout *layout = &run->resident->layout;
     char *device = run->workspace->device;
     struct queries_args args = {.count = count,
@@ -99,9 +99,18 @@ enum vic_status queries_upload(const struct run *run, int64_t first, int64_t cou
                                 .prepared = device + layout->prepared_at,
                                 .query_stride = query_stride_of(&layout->rows),
                                 .norms = (float *)(void *)(device + layout->norms_at),
-                                .squares = (int64_t *)(void *)(device + layout->squares_at)};
+                                .squares = (int64_t *)(void *)(device + layout->squares_at),
+                                .floors = lists ? (uint64_t *)(void *)(device + layout->floors_at) : NULL,
+                                .counts = (uint32_t *)(void *)(device + layout->counts_at)};
     enum vic_status status = queries_send(run, first, count, &args.source, &args.stride_bytes);
     return status == VIC_OK ? cuda_status(launch_queries(&args, run->stream), "preparing queries") : status;
+}
+
+enum vic_status queries_upload(const struct run *run, int64_t first, int64_t count) {
+    return queries_prepare(run, first, count, false);
+}
+enum vic_status batch_upload(const struct run *run, int64_t first, int64_t count) {
+    return queries_prepare(run, first, count, true);
 }
 
 enum vic_status scan_prepare(const struct run *run, int64_t first, const uint64_t *filter, struct scan_args *args) {
@@ -116,6 +125,8 @@ enum vic_status scan_prepare(const struct run *run, int64_t first, const uint64_
     args->filter = filter;
     args->orders = (uint32_t *)(void *)(device + layout->orders_at);
     args->maxima = (uint64_t *)(void *)(device + layout->maxima_at);
+    args->bests = (uint64_t *)(void *)(device + layout->bests_at);
+    args->rests = (uint32_t *)(void *)(device + layout->rests_at);
     args->done = (uint32_t *)(void *)(device + layout->done_at);
     args->keep = 0;
     args->flag = NULL;

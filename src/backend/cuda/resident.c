@@ -20,6 +20,8 @@ static void layout_workspace(struct layout *layout, int64_t n) {
     uint64_t hits = queries * ((uint64_t)least_of(n, SMALL_KEEP) * 12 + 4);
     layout->orders_at = take(device, (uint64_t)layout->shape.warps * layout->shape.per_warp * 4);
     layout->maxima_at = take(device, (uint64_t)layout->shape.warps * 8);
+    layout->bests_at = take(device, (uint64_t)layout->shape.warps * SCAN_BESTS * 8);
+    layout->rests_at = take(device, (uint64_t)layout->shape.warps * 4);
     layout->done_at = take(device, 4);
     layout->state_at = take(device, SELECT_STATE_BYTES);
     layout->raw_at = take(device, raw);
@@ -94,10 +96,10 @@ enum vic_status cuda_plan(const struct backend *backend, const struct rows *shap
     return VIC_OK;
 }
 
-static enum vic_status kernels_load(const struct resident *resident) {
+static enum vic_status kernels_load(struct resident *resident) {
     int shared_most = (int)resident->backend->shared_most;
     cudaError_t error = load_scan(&resident->rows, shared_most);
-    if (error == cudaSuccess) error = load_tile(&resident->rows, shared_most);
+    if (error == cudaSuccess) error = load_tile(&resident->rows, shared_most, &resident->tile_engine);
     if (error == cudaSuccess) error = load_score(&resident->rows);
     if (error == cudaSuccess) error = load_select();
     if (error == cudaSuccess) error = load_cut();

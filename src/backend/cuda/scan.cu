@@ -4,12 +4,15 @@
  * Layout: struct packed_rows; a warp reads units of 4, 8 or 16 rows (4, 2, 1 bytes an element), 16 bytes a lane, all of a chunk
  * before the first is used. Launch: two blocks of 512 threads a multiprocessor (one for the
  * narrow types, whose sums take 128 registers), unit u to warp u mod warps, so neighbouring
- * rows go to different warps. Each warp keeps the maximum of its keys.
- * The k-th largest of these maxima is a threshold that at least k rows reach, and nearly always the true k-th score or one
+ * rows go to different warps. Each warp keeps the maximum of its keys, the best of each quarter of its rows, and the best score
+ * among the rest.
+ * The k-th largest of the maxima is a threshold that at least k rows reach, and nearly always the true k-th score or one
  * just below, since the best rows of a corpus lie in different warps. So the last block looks only into the k warps whose
- * maximum reaches it, keeps what reaches it too, sorts, and writes the hits: no second launch, and no block waits for
- * another. When ties or an unlucky order put more rows above the threshold than the block can hold, it counts again within
- * those warps, which bounds the work whatever the data.
+ * maximum reaches it: into their four bests, and into all their scores only where the rest reaches it too (one warp in
+ * twenty-five for 1,000 hits of a million rows; all of them would be a megabyte for one block to read). It keeps what reaches
+ * the threshold, sorts, and writes the hits: no second launch, and no block waits for another. When ties or an unlucky order
+ * put more rows above the threshold than the block can hold, it counts again within those warps, which bounds the work whatever
+ * the data.
  * Bound by memory; measured shares of the roof are in docs/benchmarks.md. */
 #include "backend/cuda/choose.cuh"
 
@@ -60,17 +63,31 @@ template <class Sums> __device__ static query_view query_measure(const struct sc
     return view;
 }
 
-/* All rows of this warp: scores stored, the best key returned. */
-template <class Sums> __device__ static uint64_t scan_warp(const struct scan_args &args, const query_view &query) {
+/* What a lane has found: its best key, and the order of its second best. */
+struct lane_best {
+    uint64_t key = 0;
+    uint32_t second = 0;
+    __device__ void add(uint64_t other, uint32_t other_second) {
+        second = max(max(second, other_second), min((uint32_t)(key >> 32), (uint32_t)(other >> 32)));
+        key = other > key ? other : key;
+    }
+    __device__ void add_lane(int mask) {
+        uint64_t other = __shfl_xor_sync(~0u, key, mask);
+        add(other, __shfl_xor_sync(~0u, second, mask));
+    }
+};
+
+/* All rows of this warp: scores stored, and what they were at best (struct scan_args). */
+template <class Sums> __device__ static void scan_warp(const struct scan_args &args, const query_view &query) {
     using R = typename Sums::R;
     const struct packed_rows &rows = args.rows;
     int lane = threadIdx.x & 31, group = lane / R::lanes, slot = lane_slot<R::dtype>(lane);
     uint32_t warp = (blockIdx.x * SCAN_THREADS + threadIdx.x) >> 5, n = (uint32_t)rows.n;
-    uint32_t units = (n + R::rows - 1) / R::rows, own = (uint32_t)slot * R::groups + (uint32_t)group;
+    uint32_t own = (uint32_t)slot * R::groups + (uint32_t)group;
     bool speaks = lane_speaks<R::dtype>(lane);
-    uint32_t *orders = args.orders + (int64_t)warp * args.shape.per_warp + own;
-    uint64_t best = 0;
-    for (uint32_t unit = warp; unit < units; unit += args.shape.warps, orders += R::rows) {
+    uint32_t at = warp * args.shape.per_warp + own;
+    lane_best best;
+    for (uint32_t unit = warp; unit < args.shape.units; unit += args.shape.warps, at += R::rows) {
         const unsigned char *first = (const unsigned char *)rows.data + ((int64_t)unit * R::rows + group) * rows.stride_bytes;
         const unsigned char *row[R::slots];
 #pragma unroll
@@ -82,39 +99,58 @@ template <class Sums> __device__ static uint64_t scan_warp(const struct scan_arg
         if (speaks) {
             float score = score_finish(sum, rows.metric, norm, query.norm);
             uint32_t order = wanted && filter_passes(args.filter, number) ? order_of(score, rows.metric == VIC_L2) : 0;
-            *orders = order;
-            uint64_t key = key_of(order, number);
-            best = key > best ? key : best;
+            args.orders[at] = order;
+            best.add(key_of(order, number), 0);
         }
     }
-    for (int mask = 16; mask; mask >>= 1) {
-        uint64_t other = __shfl_xor_sync(~0u, best, mask);
-        best = other > best ? other : best;
+    for (int mask = R::lanes; mask < 32; mask <<= 1) best.add_lane(mask);
+    if (speaks && group == 0) args.bests[warp * R::slots + (uint32_t)slot] = best.key;
+    uint32_t rest = __reduce_max_sync(~0u, best.second);
+    uint64_t most = best.key;
+    for (int mask = R::slots / 2; mask; mask >>= 1) {
+        uint64_t other = __shfl_xor_sync(~0u, most, mask << R::shift);
+        most = other > most ? other : most;
     }
-    return best;
+    if (lane == 0) args.maxima[warp] = most, args.rests[warp] = rest;
 }
 
 enum { WINNERS = SMALL_KEEP + (CHOOSE_KEYS - SMALL_KEEP) / 4, MAXIMA_EACH = 12 };
 struct scan_space : choose_space {
-    uint16_t winners[WINNERS];
+    uint32_t deep;
+    uint16_t winners[WINNERS]; /* `count` from the front, `deep` from the back */
 };
 static_assert(sizeof(scan_space) <= 48 << 10, "more would have to be asked for at each launch");
 
-/* The keys of at least `least` that the warps in space.winners have stored. Threads side by side read a warp's scores side by
- * side, each four times four before it looks at the first; more in flight would take registers from the scan itself, which
- * shares them. One block pays for all of this, so fours are rejected by their largest. A warp may have a unit less than
- * per_warp allows. */
+/* The keys of at least `least` of all winners. A shallow one has them among its bests; a deep one is known to have stored more.
+ * Threads side by side read a deep warp's scores side by side, each four times four before it looks at the first; more in
+ * flight would take registers from the scan itself, which shares them. One block pays for all of this, so fours are rejected
+ * by their largest. A warp may have a unit less than per_warp allows. */
 struct winners_keys {
-    enum { WINNERS_AT_ONCE = 2, FOURS_AT_ONCE = 2 };
+    enum { WINNERS_AT_ONCE = 2, FOURS_AT_ONCE = 2, BESTS_AT_ONCE = 4 };
     const struct scan_args &args;
     const scan_space &space;
     uint64_t least;
-    uint32_t count, units;
+    uint32_t shallow, deep;
 
+    __device__ uint32_t deep_warp(uint32_t at) const { return space.winners[WINNERS - 1 - at]; }
+    template <class Visit> __device__ void bests(const Visit &visit) const {
+        uint32_t count = shallow * SCAN_BESTS;
+        for (uint32_t first = threadIdx.x; first < count; first += BESTS_AT_ONCE * SCAN_THREADS) {
+            uint64_t keys[BESTS_AT_ONCE];
+#pragma unroll
+            for (uint32_t i = 0; i < BESTS_AT_ONCE; i++) {
+                uint32_t at = first + i * SCAN_THREADS, warp = at < count ? space.winners[at / SCAN_BESTS] : 0;
+                keys[i] = at < count ? __ldcg(args.bests + warp * SCAN_BESTS + at % SCAN_BESTS) : 0;
+            }
+#pragma unroll
+            for (uint32_t i = 0; i < BESTS_AT_ONCE; i++)
+                if (keys[i] >= least) visit(keys[i]);
+        }
+    }
     template <class Visit>
     __device__ void four_keys(uint32_t warp, uint32_t four, const uint4 &orders, const Visit &visit) const {
         uint32_t unit_rows = args.shape.unit_rows, unit = four * 4 / unit_rows * args.shape.warps + warp;
-        if (unit >= units) return;
+        if (unit >= args.shape.units) return;
         const uint32_t each[4] = {orders.x, orders.y, orders.z, orders.w};
 #pragma unroll
         for (uint32_t r = 0; r < 4; r++) {
@@ -122,21 +158,21 @@ struct winners_keys {
             if (key && key >= least) visit(key);
         }
     }
-    template <class Visit> __device__ void operator()(const Visit &visit) const {
+    template <class Visit> __device__ void stored(const Visit &visit) const {
         uint32_t fours = args.shape.per_warp / 4, order = max((uint32_t)(least >> 32), 1u);
         uint32_t shift = fours >= 32 ? 5 : 32 - (uint32_t)__clz((int)fours - 1), width = 1u << shift; /* threads a winner */
         uint32_t step = SCAN_THREADS >> shift, first = threadIdx.x & (width - 1);
-        for (uint32_t winner = threadIdx.x >> shift; winner < count; winner += WINNERS_AT_ONCE * step)
+        for (uint32_t winner = threadIdx.x >> shift; winner < deep; winner += WINNERS_AT_ONCE * step)
             for (uint32_t four = first; four < fours; four += FOURS_AT_ONCE * width) {
                 uint4 orders[WINNERS_AT_ONCE][FOURS_AT_ONCE];
 #pragma unroll
                 for (uint32_t w = 0; w < WINNERS_AT_ONCE; w++) {
-                    uint32_t at = winner + w * step, warp = at < count ? space.winners[at] : 0;
+                    uint32_t at = winner + w * step, warp = at < deep ? deep_warp(at) : 0;
                     const uint4 *from = (const uint4 *)(args.orders + (int64_t)warp * args.shape.per_warp) + four;
 #pragma unroll
                     for (uint32_t f = 0; f < FOURS_AT_ONCE; f++)
                         orders[w][f] =
-                            at < count && four + f * width < fours ? __ldcg(from + f * width) : make_uint4(0, 0, 0, 0);
+                            at < deep && four + f * width < fours ? __ldcg(from + f * width) : make_uint4(0, 0, 0, 0);
                 }
 #pragma unroll
                 for (uint32_t w = 0; w < WINNERS_AT_ONCE; w++)
@@ -144,19 +180,23 @@ struct winners_keys {
                     for (uint32_t f = 0; f < FOURS_AT_ONCE; f++) {
                         const uint4 &o = orders[w][f];
                         if (max(max(o.x, o.y), max(o.z, o.w)) < order) continue;
-                        four_keys(space.winners[winner + w * step], four + f * width, o, visit);
+                        four_keys(deep_warp(winner + w * step), four + f * width, o, visit);
                     }
             }
+    }
+    template <class Visit> __device__ void operator()(const Visit &visit) const {
+        bests(visit);
+        stored(visit);
     }
 };
 
 /* The rows of a large corpus have pushed the scores stored first out of the second cache: all of the winners' are asked for at
- * once, or each read below would wait for memory. */
+ * once, or each read above would wait for memory. */
 __device__ static void winners_prefetch(const struct scan_args &args, const scan_space &space) {
     enum { LINE = 128, THREADS_EACH = 8 };
     uint32_t bytes = args.shape.per_warp * 4, first = threadIdx.x % THREADS_EACH * LINE;
-    for (uint32_t i = threadIdx.x / THREADS_EACH; i < space.count; i += SCAN_THREADS / THREADS_EACH) {
-        const char *scores = (const char *)(args.orders + (int64_t)space.winners[i] * args.shape.per_warp);
+    for (uint32_t i = threadIdx.x / THREADS_EACH; i < space.deep; i += SCAN_THREADS / THREADS_EACH) {
+        const char *scores = (const char *)(args.orders + (int64_t)space.winners[WINNERS - 1 - i] * args.shape.per_warp);
         for (uint32_t at = first; at < bytes; at += LINE * THREADS_EACH)
             asm volatile("prefetch.global.L2 [%0];" ::"l"(scores + at));
     }
@@ -178,19 +218,32 @@ struct maxima_keys {
     }
 };
 
-/* What the last block does. Not inlined: it is the same for all types. */
-__device__ static __noinline__ void hits_choose(const struct scan_args &args, scan_space &space) {
-    uint32_t keep = args.keep, unit_rows = args.shape.unit_rows;
-    uint32_t room = (CHOOSE_KEYS - keep) / 4, slack = room < keep / 4 + 32 ? room : keep / 4 + 32;
-    maxima_keys maxima(args);
-    uint64_t least = keys_threshold(space, maxima, keep, keep + slack);
+/* The warps whose maximum reaches `least`: deep when more of their rows may than their bests. */
+__device__ static void winners_find(const struct scan_args &args, scan_space &space, const maxima_keys &maxima,
+                                    uint64_t least) {
+    uint32_t order = max((uint32_t)(least >> 32), 1u), rests[MAXIMA_EACH];
+    if (threadIdx.x == 0) space.deep = 0;
     collect_start(space);
 #pragma unroll
     for (uint32_t i = 0; i < MAXIMA_EACH; i++)
-        if (maxima.keys[i] >= least) space.winners[atomicAdd(&space.count, 1u)] = (uint16_t)(i * SCAN_THREADS + threadIdx.x);
+        rests[i] = maxima.keys[i] >= least ? __ldcg(args.rests + i * SCAN_THREADS + threadIdx.x) : 0;
+#pragma unroll
+    for (uint32_t i = 0; i < MAXIMA_EACH; i++) {
+        if (maxima.keys[i] < least) continue;
+        uint32_t at = rests[i] >= order ? WINNERS - 1 - atomicAdd(&space.deep, 1u) : atomicAdd(&space.count, 1u);
+        space.winners[at] = (uint16_t)(i * SCAN_THREADS + threadIdx.x);
+    }
     __syncthreads();
+}
+
+/* What the last block does. Not inlined: it is the same for all types. */
+__device__ static __noinline__ void hits_choose(const struct scan_args &args, scan_space &space) {
+    uint32_t keep = args.keep, room = (CHOOSE_KEYS - keep) / 4, slack = room < keep / 4 + 32 ? room : keep / 4 + 32;
+    maxima_keys maxima(args);
+    uint64_t least = keys_threshold(space, maxima, keep, keep + slack);
+    winners_find(args, space, maxima, least);
     winners_prefetch(args, space);
-    winners_keys reaching = {args, space, least, space.count, (uint32_t)((args.rows.n + unit_rows - 1) / unit_rows)};
+    winners_keys reaching = {args, space, least, space.count, space.deep};
     auto keep_from = [&](uint64_t bound) {
         __syncthreads();
         collect_start(space);
@@ -216,8 +269,7 @@ template <class Sums> __device__ static void scan_run(const struct scan_args &ar
         query_place<Sums>(args, source, shared);
         query = query_measure<Sums>(args, shared);
     }
-    uint64_t best = scan_warp<Sums>(args, query);
-    if ((threadIdx.x & 31) == 0) args.maxima[(blockIdx.x * SCAN_THREADS + threadIdx.x) >> 5] = best;
+    scan_warp<Sums>(args, query);
     if (!args.keep) return;
     __threadfence();
     __syncthreads();
@@ -226,11 +278,12 @@ template <class Sums> __device__ static void scan_run(const struct scan_args &ar
     if (!last) return;
     __threadfence();
     hits_choose(args, *(scan_space *)shared);
-    if (args.flag) __threadfence_system();
     __syncthreads();
     if (threadIdx.x != 0) return;
     *args.done = 0;
-    if (args.flag) *args.flag = args.epoch;
+    if (!args.flag) return;
+    __threadfence_system(); /* for all threads: what they wrote before the barrier comes before what this one writes now */
+    *args.flag = args.epoch;
 }
 
 template <class Sums>
@@ -254,12 +307,12 @@ struct scan_shape scan_shape_of(const struct packed_rows *rows, int32_t multipro
     bool wide = rows->dtype == VIC_F32, half = rows->dtype == VIC_F16 || rows->dtype == VIC_BF16;
     shape.unit_rows = wide ? reading<VIC_F32>::rows : half ? reading<VIC_F16>::rows : reading<VIC_U8>::rows;
     int blocks_each = wide ? reading<VIC_F32>::blocks : reading<VIC_F16>::blocks;
-    uint32_t units = (uint32_t)((rows->n + shape.unit_rows - 1) / shape.unit_rows);
-    uint32_t wanted = (units + CHOOSE_WARPS - 1) / CHOOSE_WARPS, most = (uint32_t)(multiprocessors * blocks_each);
+    shape.units = (uint32_t)((rows->n + shape.unit_rows - 1) / shape.unit_rows);
+    uint32_t wanted = (shape.units + CHOOSE_WARPS - 1) / CHOOSE_WARPS, most = (uint32_t)(multiprocessors * blocks_each);
     if (most > MAXIMA_EACH * SCAN_THREADS / CHOOSE_WARPS) most = MAXIMA_EACH * SCAN_THREADS / CHOOSE_WARPS;
     shape.blocks = wanted < 1 ? 1 : wanted < most ? wanted : most;
     shape.warps = shape.blocks * CHOOSE_WARPS;
-    shape.per_warp = (units + shape.warps - 1) / shape.warps * shape.unit_rows;
+    shape.per_warp = (shape.units + shape.warps - 1) / shape.warps * shape.unit_rows;
     return shape;
 }
 

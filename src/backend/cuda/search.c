@@ -117,10 +117,9 @@ static enum vic_status block_search(const struct run *run, int64_t first, int64_
                              .counts = cut.counts,
                              .capacity = capacity,
                              .shared_most = (int32_t)run->resident->backend->shared_most,
-                             .multiprocessors = run->resident->backend->multiprocessors};
-    TRY(queries_upload(run, first, count));
-    TRY(cuda_status(cudaMemsetAsync(cut.floors, 0, (size_t)count * 8, run->stream), "starting a batch"));
-    TRY(cuda_status(cudaMemsetAsync(cut.counts, 0, (size_t)count * 4, run->stream), "starting a batch"));
+                             .multiprocessors = run->resident->backend->multiprocessors,
+                             .engine = run->resident->tile_engine};
+    TRY(batch_upload(run, first, count));
     for (tile.first = 0; tile.first < n; tile.first += tile.count, part = later) {
         tile.count = least_of(n - tile.first, part);
         cut.final = tile.first + tile.count == n;

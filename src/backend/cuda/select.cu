@@ -16,20 +16,19 @@ struct select_state {
 static_assert(sizeof(struct select_state) <= SELECT_STATE_BYTES, "the host reserves room for the state");
 
 /* Key of the score stored at a position, 0 for none. */
-__device__ static uint64_t stored_key(const struct select_args &args, uint64_t position, uint32_t units) {
+__device__ static uint64_t stored_key(const struct select_args &args, uint64_t position) {
     uint32_t per = args.shape.per_warp, unit_rows = args.shape.unit_rows;
     uint32_t warp = (uint32_t)(position / per), at = (uint32_t)(position % per);
     uint32_t unit = at / unit_rows * args.shape.warps + warp;
-    return unit < units ? key_of(__ldcg(args.orders + position), unit * unit_rows + at % unit_rows) : 0;
+    return unit < args.shape.units ? key_of(__ldcg(args.orders + position), unit * unit_rows + at % unit_rows) : 0;
 }
 
 template <class Visit> __device__ static void stored_keys(const struct select_args &args, const Visit &visit) {
     uint64_t positions = (uint64_t)args.shape.warps * args.shape.per_warp, step = (uint64_t)gridDim.x * SCAN_THREADS;
-    uint32_t units = (uint32_t)((args.rows.n + args.shape.unit_rows - 1) / args.shape.unit_rows);
     /* All threads of a block make the same number of rounds, so that a visit may use the whole warp. */
     for (uint64_t first = (uint64_t)blockIdx.x * SCAN_THREADS; first < positions; first += step) {
         uint64_t position = first + threadIdx.x;
-        visit(position < positions ? stored_key(args, position, units) : 0);
+        visit(position < positions ? stored_key(args, position) : 0);
     }
 }
 

@@ -307,14 +307,6 @@ __global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
     }
 }
 
-/* Whether the copy engine can bring the stages: GPU and code know it, and vectors are whole chunks. */
-static bool bulk_possible(const struct tile_args *args, const void *kernel, bool exact) {
-    cudaFuncAttributes attributes;
-    if (args->rows.n > INT32_MAX) return false; /* it counts in 32 bits */
-    if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess || attributes.binaryVersion < 90) return false;
-    return exact ? args->rows.stride_bytes % 512 == 0 : args->rows.units == 0;
-}
-
 /* The most chunks that fit, then as many sectors as make a stage worth its barrier. */
 static void stages_plan(struct tile_plan *plan, int bytes, int raw_chunk) {
     int chunk_bytes = STAGES * (plan->row_step() + plan->query_step()) * 4 + raw_chunk, fit = bytes / chunk_bytes;
@@ -335,7 +327,7 @@ template <int DTYPE, class Tile, bool EXACT> static cudaError_t tile_launch(cons
     plan.rows = TILE_THREADS * OWN_PAIRS / plan.queries;
     int64_t words = EXACT ? rows.stride_bytes / 4 : (int64_t)(rows.chunks + (rows.units > 0)) * 128;
     plan.chunks = (int)((words + 127) / 128);
-    plan.bulk = bulk_possible(args, (const void *)tile_kernel<DTYPE, Tile, EXACT>, EXACT);
+    plan.bulk = args->engine && (EXACT ? rows.stride_bytes % 512 == 0 : rows.units == 0); /* it brings whole chunks */
     int fixed = STACK_BYTES + STAGES * (int)sizeof(uint64_t) + FOUND * (int)sizeof(uint32_t);
     int sources = (int)sizeof(typename staging::sources), most = (args->shared_most + 1024) / TILE_BLOCKS - 1024;
     int raw_chunk = staging::copied ? 0 : plan.rows * SECTOR * staging::bytes;
@@ -383,7 +375,15 @@ cudaError_t launch_tile(const struct tile_args *args, cudaStream_t stream) {
     return tile_pick(&args->rows, args->query_dtype).launch(args, stream);
 }
 
-cudaError_t load_tile(const struct packed_rows *rows, int shared_most) {
-    cudaError_t error = kernel_load(tile_pick(rows, VIC_F32).kernel, shared_most);
-    return error == cudaSuccess ? kernel_load(tile_pick(rows, rows->dtype).kernel, shared_most) : error;
+cudaError_t load_tile(const struct packed_rows *rows, int shared_most, bool *engine) {
+    *engine = rows->n <= INT32_MAX; /* it counts in 32 bits */
+    for (enum vic_dtype query : {VIC_F32, rows->dtype}) {
+        cudaFuncAttributes attributes;
+        const void *kernel = tile_pick(rows, query).kernel;
+        cudaError_t error = kernel_load(kernel, shared_most);
+        if (error == cudaSuccess) error = cudaFuncGetAttributes(&attributes, kernel);
+        if (error != cudaSuccess) return error;
+        *engine = *engine && attributes.binaryVersion >= 90;
+    }
+    return cudaSuccess;
 }

@@ -124,7 +124,8 @@ static enum vic_status block_pass(struct within *within, int64_t first, int64_t 
                              .counts = (uint32_t *)(void *)(device + layout->counts_at),
                              .capacity = capacity,
                              .shared_most = (int32_t)run->resident->backend->shared_most,
-                             .multiprocessors = run->resident->backend->multiprocessors};
+                             .multiprocessors = run->resident->backend->multiprocessors,
+                             .engine = run->resident->tile_engine};
     enum vic_status status = VIC_OK;
     size_t counts_bytes = (size_t)count * 4;
     TRY(queries_upload(run, first, count));
