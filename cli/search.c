@@ -46,7 +46,7 @@ static const struct option_row search_rows[] = {
      "graph: rows kept in sight; more of them find more (64)"},
     {"parents", 0, OPTION_INT, "N", 0, 8, offsetof(struct search_args, parents), OPTIONAL, "graph: rows expanded at once (1)"},
     {"codes", 0, OPTION_CHOICE, "auto|rows|8|4|pq", 0, 0, offsetof(struct search_args, codes), OPTIONAL,
-     "graph: what walks look at, the rows themselves, codes of 8 or 4 bits, or product codes (8)"},
+     "graph: what walks look at, the rows themselves, codes of 8 or 4 bits, or product codes (8; integers: rows)"},
     {"format", 0, OPTION_CHOICE, "auto|table|json", 0, 0, offsetof(struct search_args, format), OPTIONAL,
      "auto: a table on a terminal, else JSON lines"},
     {"color", 0, OPTION_CHOICE, "auto|always|never", 0, 0, offsetof(struct search_args, color), OPTIONAL,

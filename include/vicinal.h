@@ -331,8 +331,9 @@ enum vic_planes {
 };
 
 /* A graph over the rows, for searches that are approximate and look at a small part of the rows. It is built over 8-bit
- * codes (planes), which a graph therefore brings with it, and walked over those or others (enum vic_codes). The same rows and
- * options give the same graph, byte for byte, on every processor and for any number of threads. */
+ * codes (planes), which a graph therefore brings with it, or over integer rows themselves, and walked over those or others
+ * (enum vic_codes). The same rows and options give the same graph, byte for byte, on every processor and for any number of
+ * threads. */
 struct vic_graph_options {
     size_t size;
     int32_t degree; /* most neighbours of a row, 1 to 512; 0: 64 */
@@ -399,7 +400,8 @@ struct vic_open_options {
     enum vic_metric metric;
     enum vic_dtype dtype;
     /* A graph, built now in place of the one that there may be, over the rows where they lie in the file: they are not
-     * copied. With it come 8-bit codes. A save, also one over the same file, keeps both. NULL: what the file has. */
+     * copied. With it come 8-bit codes of float types. A save, also one over the same file, keeps both. NULL: what the file
+     * has. */
     const struct vic_graph_options *graph;
 };
 
@@ -443,7 +445,7 @@ struct vic_index_info {
     int64_t repairs;        /* rows that its build had to tie in by hand */
     int32_t graph_beam;     /* with which the graph was built; 0: not known */
     float graph_alpha;      /* the same */
-    char graph_builder[32]; /* what built it, "vicinal 1": another number, another graph of the same rows. "": not known */
+    char graph_builder[32]; /* what built it, "vicinal 2": another number, another graph of the same rows. "": not known */
     int32_t pq_chunks, pq_centres; /* product codes: bytes a row, values a byte takes; 0: none */
     double pq_error;               /* mean squared distance of rows (cosine: at unit length) from what their codes stand for */
     double pq_error_largest;       /* the largest of these */
@@ -521,7 +523,7 @@ enum vic_fallback {
 /* What a walk through a graph looks at to find its way. Hits get their exact score whatever it is. */
 enum vic_codes {
     VIC_CODES_ROWS = 1, /* the rows themselves: nothing lost, most to read */
-    VIC_CODES_8,        /* 8-bit codes */
+    VIC_CODES_8,        /* 8-bit codes; integer rows are their own, and statistics say VIC_CODES_ROWS */
     VIC_CODES_4,        /* 4-bit codes: the index needs planes of 4 bits */
     VIC_CODES_PQ        /* product codes, a byte a chunk: of a graph built with pq_chunks, or DiskANN's */
 };
@@ -557,7 +559,8 @@ struct vic_search_options {
     struct vic_search_stats *stats; /* NULL: not wanted */
     int32_t beam;    /* graph: rows kept in sight on a walk, 1 and up: more of them find more. 0: 64. At least k are kept */
     int32_t parents; /* graph: rows expanded at once, 1 to 8; 0: 1 */
-    /* graph: what to walk over. 0: the library chooses, the 8-bit codes where they are. VIC_UNSUPPORTED: the index has none. */
+    /* graph: what to walk over. 0: the library chooses, the 8-bit codes where they are (float types). VIC_UNSUPPORTED: the
+     * index has none. */
     enum vic_codes codes;
     int32_t reserved_2;
 };

@@ -301,7 +301,8 @@ class Index:
         path: None: by the graph where there is one. "graph"; or exactly: "scan", "select" or "certified", whose answers are
             the same bytes.
         parents: rows of the graph that are expanded at once, 1 to 8; None: 1.
-        codes: what a walk looks at to find its way: "rows" themselves, 8 or 4 bits a dimension, "pq"; None: 8 where they are.
+        codes: what a walk looks at to find its way: "rows" themselves, 8 or 4 bits a dimension, "pq"; None: 8 where they are,
+            else the rows, which integer ones also are when asked for 8.
 
         An index without a graph searches exactly, whatever the beam. A hit's score is exact either way, and `stats` says what
         was done. Raises DimensionError (both numbers), NotFiniteError (query and column), ElementTypeError, ArgumentError,

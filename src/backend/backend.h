@@ -108,10 +108,11 @@ struct backend_ops {
     /* Whether all queries of a call (in host memory) can be asked: their type fits, every element is finite. Only the CPU
      * backend has it. */
     enum vic_status (*check)(struct backend *backend, const struct rows *rows, const struct search_call *call);
-    /* What a walk through a graph measures with, over codes of a width and over the rows themselves; only the CPU backend has
-     * them. aim: one query (host memory, finite, of a type that rows are asked with) made ready in `room`, 2 * dim floats.
-     * `rows` and `room` are borrowed by the aim. */
+    /* What a walk through a graph measures with: over codes of a width, between integer rows (squares of differences, else
+     * products), and over rows of any type for a query; only the CPU backend has them. aim: one query (host memory, finite, of
+     * a type that rows are asked with) made ready in `room`, 2 * dim floats. `rows` and `room` are borrowed by the aim. */
     code_sums *(*sums)(const struct backend *backend, enum plane_kind kind);
+    byte_sums *(*byte_sums)(const struct backend *backend, enum vic_dtype dtype, bool squares);
     void (*aim)(const struct backend *backend, const struct rows *rows, const struct vic_matrix *query, float *room,
                 struct row_aim *aim);
     /* What k-means and product quantisation compare vectors with. Only the CPU backend has it. */

@@ -40,7 +40,7 @@ static void options_resolve(struct vic_build_options *options, enum vic_dtype dt
     if (dtype_is_integer(options->dtype)) options->planes = VIC_PLANES_NONE;
 }
 
-/* A graph is built over 8-bit codes, whatever the caller wants beside them; those of integer rows are its own. */
+/* A graph is built over 8-bit codes, whatever the caller wants beside them; integer rows need none. */
 static void options_add_codes(struct vic_build_options *options) {
     if (!dtype_is_integer(options->dtype)) options->planes = (options->planes & ~VIC_PLANES_NONE) | VIC_PLANES_8;
 }
@@ -342,7 +342,7 @@ enum vic_status index_gain_graph(struct vic_index *index, const struct graph_opt
     struct graph graph = {0};
     enum vic_status status = graph_build(index->device, &index->corpus, options, progress, &graph);
     if (status != VIC_OK) return status;
-    graph.origin = (struct graph_origin){.builder = "vicinal 1", .beam = (int32_t)options->beam, .alpha = options->alpha};
+    graph.origin = (struct graph_origin){.builder = "vicinal 2", .beam = (int32_t)options->beam, .alpha = options->alpha};
     graph_points_settle(&graph);
     if (options->pq_chunks)
         status = graph_product_make(index->device, &index->corpus.rows, options->pq_chunks, progress, &graph);
@@ -356,7 +356,7 @@ enum vic_status index_take_graph(struct vic_index *index, struct graph *graph) {
     *graph = (struct graph){0};
     index->graph.mem = &index->device->host;
     index->kind = &graph_kind;
-    return index->graph.points.codes ? VIC_OK : graph_points_open(index->device, &index->corpus, false, &index->graph);
+    return index->graph.points.kind ? VIC_OK : graph_points_open(index->device, &index->corpus, false, &index->graph);
 }
 
 /* A graph needs all rows at hand, so they are built into memory first; a path gets them when the graph is done. */

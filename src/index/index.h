@@ -45,7 +45,7 @@ enum vic_status index_assemble(struct vic_device *device, const struct index_kin
 /* Whether n rows get a graph, and of which form; given NULL: none. */
 enum vic_status graph_wanted(const struct vic_graph_options *given, int64_t n, int64_t dim, struct graph_options *options,
                              bool *wanted);
-/* Whether the budget allows for a graph over rows that are there already, and for the 8-bit codes if they are not. */
+/* Whether the budget allows for a graph over rows that are there already, and for the 8-bit codes that float types need. */
 enum vic_status graph_budget_check(struct vic_device *device, const struct rows *rows, const struct graph_options *options);
 /* An index gains a graph, which is moved in: it answers by walks from now on. Searches must not be running. */
 enum vic_status index_take_graph(struct vic_index *index, struct graph *graph);

@@ -1,8 +1,8 @@
 /* A graph over the rows of an index (Vamana): whoever is near is reached by a few hops from any place.
  *
  * The graph is `degree` slots a row, the nearest neighbours first, unused slots at the end. It is built over 8-bit codes of
- * the rows (the plane of docs/certified.md; integer rows get codes of their own in memory) and walked over these or another
- * kind of points, and what a search returns is scored on the rows themselves. Building and searching are pure functions of
+ * the rows (the plane of docs/certified.md), or over the rows where those are bytes, and walked over these or another kind of
+ * points, and what a search returns is scored on the rows themselves. Building and searching are pure functions of
  * their input: the same graph and the same hits, byte for byte, for any number of threads and on every processor.
  *
  * The surprising rule: a file's slots are not trusted. A walk stops reading a row's slots at the first one that names no row,
@@ -51,6 +51,10 @@ struct points {
     const float *scale;
     bool inner; /* rows are compared by inner product while a graph is built, else by squared distance */
     code_sums *sums;
+    /* In a build. */
+    const struct pair_kind *pairs;
+    byte_sums *products, *squares; /* integer rows; with them codes are the rows and stride_bytes is dim */
+    const double *inverse;         /* one over each row's length, 0 for a zero row; NULL: no cosines are asked for */
     /* Rows. */
     const struct backend_ops *ops;
     const struct backend *backend;
@@ -65,6 +69,8 @@ struct aim {
     const int8_t *codes; /* a signed one for each of the rows' */
     int32_t bias;        /* what the offset of the rows' codes adds: it times the sum of these codes */
     float factor, base, weight;
+    const void *bytes;     /* a row of integers, in a build */
+    double inverse;        /* one over its length */
     struct row_aim row;    /* rows */
     struct pq_table table; /* product codes */
 };
@@ -76,7 +82,9 @@ static inline __attribute__((always_inline)) void points_ask(const struct points
     int64_t code_bytes = points->stride_bytes < ASK_BYTES ? points->stride_bytes : ASK_BYTES;
     for (int64_t i = 0; i < n; i++) {
         __builtin_prefetch(points->ahead + rows[i] * points->ahead_bytes);
-        for (int64_t at = 0; at < code_bytes; at += 64) __builtin_prefetch(points->codes + rows[i] * points->stride_bytes + at);
+        const uint8_t *codes = points->codes + rows[i] * points->stride_bytes;
+        for (int64_t at = 0; at < code_bytes; at += 64) __builtin_prefetch(codes + at);
+        if (code_bytes % 64) __builtin_prefetch(codes + code_bytes - 1); /* such rows do not begin with a line */
     }
 }
 
@@ -111,13 +119,6 @@ enum { AIM_ROOM_WIDE = 8 * DIM_MAX, AIM_ROOM_MOST = 4 * (GRAPH_PQ_CHUNKS_MAX * P
 static inline float aim_distance(const struct aim *aim, int32_t sum, float scale, float square) {
     return (aim->factor * scale) * (float)(sum - aim->bias) + (aim->base + aim->weight * square);
 }
-/* From row `row` of codes of 8 bits: squared Euclidean distances, or with `inner` the negative inner products. codes:
- * stride_bytes of room. */
-struct aim aim_at_row(const struct points *points, uint32_t row, int8_t *codes);
-/* The same where the aim's bias is known. */
-struct aim aim_at_biased_row(const struct points *points, uint32_t row, int32_t bias, int8_t *codes);
-/* The `distances` of codes. */
-void points_distances(const struct points *points, const struct aim *aim, const uint32_t *rows, int64_t n, float *distances);
 /* For points of codes whose terms go: nothing will be measured from a row, and no metric asks for a length. */
 void codes_forget_lengths(struct points *points);
 
@@ -154,7 +155,7 @@ void graph_product_free(struct graph *graph);
 
 /* Where a graph comes from, as its file says; builder "": it does not. */
 struct graph_origin {
-    char builder[32]; /* "vicinal 1": who built it; the number changes when the same rows and options give another graph */
+    char builder[32]; /* "vicinal 2": who built it; the number changes when the same rows and options give another graph */
     int32_t beam;
     float alpha;
 };
@@ -166,12 +167,11 @@ struct graph {
     int64_t entry_count;
     int64_t repairs; /* rows that the build had to tie in */
     struct graph_origin origin;
-    struct points points; /* kinds[POINTS_8]: what it is built over */
+    struct points points; /* what it is built over: 8-bit codes, or integer rows */
     struct points kinds[POINT_KINDS];
     /* What this struct owns, NULL when the bytes lie in a mapped file. */
     struct mem *mem;
-    void *own_neighbours, *own_entries, *own_terms[PLANE_COUNT];
-    struct corpus own_codes;       /* of integer rows */
+    void *own_neighbours, *own_entries, *own_terms[PLANE_COUNT], *own_inverse;
     struct graph_product *product; /* NULL: none */
 };
 
@@ -185,13 +185,17 @@ static inline int64_t slots_used(const uint32_t *slots, int64_t degree) {
     return used;
 }
 
+/* Integer rows as what a build measures over; the graph's mem is set. */
+enum vic_status points_bytes_open(struct vic_device *device, const struct rows *rows, struct graph *graph,
+                                  struct points *points);
 /* All kinds of points that there are, for a graph whose mem is set. The corpus stays where it is. */
 enum vic_status graph_points_open(struct vic_device *device, const struct corpus *corpus, bool build, struct graph *graph);
 /* After a build: gives back what only it needed. */
 void graph_points_settle(struct graph *graph);
 /* Bytes that points keep beside the planes of the index. */
 uint64_t graph_points_bytes(const struct rows *shape, int32_t planes);
-/* What a search with this option is walked over; 0: the first kind there is. NULL: the index does not have it. */
+/* What a search with this option is walked over; 0: the first kind there is. Integer rows are their own 8-bit codes. NULL: the
+ * index does not have it. */
 const struct points *graph_points(const struct graph *graph, enum vic_codes codes);
 /* Host memory that it owns. */
 uint64_t graph_host_bytes(const struct graph *graph);
@@ -219,6 +223,43 @@ void graph_walk(const struct graph *graph, int64_t entries, const struct aim *ai
 
 /* ---- pruning: few neighbours that lead everywhere */
 enum { PRUNE_MOST = 750 };
+
+/* Candidates that are still in the race, nearest first. */
+struct rivals {
+    int64_t count;
+    uint32_t rows[PRUNE_MOST];
+    float distance[PRUNE_MOST], factor[PRUNE_MOST]; /* from the row; how much nearer a chosen one lies */
+    float square[PRUNE_MOST];                       /* their squared lengths, where those are asked for */
+    float scale[PRUNE_MOST];                        /* of codes */
+    int32_t bias[PRUNE_MOST];                       /* of an aim at them: of codes */
+    uint64_t *dropped;                              /* keys, under an inner product; no copies of chosen ones */
+    int64_t dropped_count;
+};
+
+/* What a build measures with, beside the `distances` of its points: one for codes, one for integer rows. */
+struct pair_kind {
+    /* From a row: squared Euclidean distances (cosine: of rows at unit length), or with `inner` the negative inner products.
+     * The same both ways, and 0 from a copy. codes: room for stride_bytes of them, borrowed. */
+    struct aim (*at_row)(const struct points *points, uint32_t row, int8_t *codes);
+    float (*square)(const struct points *points, uint32_t row); /* the row's length, squared */
+    /* Towards a mean of rows, and from it; no inner products. */
+    void (*mean_add)(const struct points *points, uint32_t row, int64_t count, double *mean); /* a count-th of the row */
+    struct aim (*at_mean)(const struct points *points, const double *mean, int8_t *codes);
+    /* Fills in what is kept of rivals beside row and distance, and brings the rows into the caches. */
+    void (*rivals_read)(const struct points *points, struct rivals *rivals);
+    /* apart[i]: the distance of rival `at` from rival first + i, i < count <= WALK_BATCH. */
+    void (*rivals_apart)(const struct points *points, const struct rivals *rivals, int64_t at, int64_t first, int64_t count,
+                         float *apart);
+};
+extern const struct pair_kind pairs_codes, pairs_bytes;
+
+static inline struct aim aim_at_row(const struct points *points, uint32_t row, int8_t *codes) {
+    return points->pairs->at_row(points, row, codes);
+}
+static inline void points_distances(const struct points *points, const struct aim *aim, const uint32_t *rows, int64_t n,
+                                    float *distances) {
+    points->kind->distances(points, aim, rows, n, distances);
+}
 /* Chooses at most `degree` of count candidate keys for `row`, in any order and with repeats, into `chosen`, in the order in
  * which they were chosen. candidates: room for 2 * count keys, overwritten. */
 int64_t points_prune(const struct points *points, uint32_t row, uint64_t *candidates, int64_t count, int64_t degree,

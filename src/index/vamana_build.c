@@ -54,7 +54,7 @@ uint64_t graph_bytes(int64_t n, const struct graph_options *options) {
     return (uint64_t)n * (uint64_t)options->degree * sizeof(uint32_t) + GRAPH_ENTRIES_MOST * sizeof(uint32_t);
 }
 
-/* What builder_open takes, and the mean and the repair, each of which is there for a while. */
+/* What builder_open takes, terms of points, and the mean and the repair, each of which is there for a while. */
 uint64_t graph_build_bytes(int64_t n, const struct graph_options *options) {
     uint64_t rows = (uint64_t)n, batch = (uint64_t)batch_rows_most(n, options->degree),
              edges = batch * (uint64_t)options->degree;
@@ -68,25 +68,11 @@ uint64_t graph_build_bytes(int64_t n, const struct graph_options *options) {
 /* The row of a sample that lies nearest to its mean. */
 static uint32_t middle_find(const struct points *points, double *mean, int8_t *codes) {
     int64_t count = points->n < SAMPLE_ROWS ? points->n : SAMPLE_ROWS;
-    double largest = 0, square = 0;
     float distance = 0, least = INFINITY;
     uint32_t best = 0;
     memset(mean, 0, (size_t)points->stride_bytes * sizeof *mean);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t row = i * points->n / count;
-        const uint8_t *source = points->codes + row * points->stride_bytes;
-        double scale = (double)points->terms[row].scale / (double)count;
-        for (int64_t j = 0; j < points->stride_bytes; j++) mean[j] += scale * (source[j] - 128);
-    }
-    for (int64_t j = 0; j < points->stride_bytes; j++) {
-        largest = fmax(largest, fabs(mean[j]));
-        square += mean[j] * mean[j];
-    }
-    struct aim aim = {.codes = codes, .weight = 1, .factor = -2 * (float)(largest / 127), .base = (float)square};
-    for (int64_t j = 0; j < points->stride_bytes; j++) {
-        codes[j] = (int8_t)(largest > 0 ? lrint(mean[j] * (127 / largest)) : 0);
-        aim.bias += 128 * codes[j];
-    }
+    for (int64_t i = 0; i < count; i++) points->pairs->mean_add(points, (uint32_t)(i * points->n / count), count, mean);
+    struct aim aim = points->pairs->at_mean(points, mean, codes);
     for (int64_t i = 0; i < count; i++) {
         uint32_t row = (uint32_t)(i * points->n / count);
         points_distances(points, &aim, &row, 1, &distance);
@@ -97,15 +83,17 @@ static uint32_t middle_find(const struct points *points, double *mean, int8_t *c
 
 /* Under an inner product the longest rows answer most questions, and walks begin at some of those. */
 static int64_t longest_find(const struct points *points, uint32_t *entries) {
+    float squares[LONGEST];
     int64_t count = 0;
     for (int64_t row = 0; row < points->n; row++) {
         int64_t at = count;
-        float square = points->terms[row].square;
-        while (at > 0 && points->terms[entries[at - 1]].square < square) at--;
+        float square = points->pairs->square(points, (uint32_t)row);
+        while (at > 0 && squares[at - 1] < square) at--;
         if (at == LONGEST) continue;
         if (count < LONGEST) count++;
         memmove(entries + at + 1, entries + at, (size_t)(count - 1 - at) * sizeof *entries);
-        entries[at] = (uint32_t)row;
+        memmove(squares + at + 1, squares + at, (size_t)(count - 1 - at) * sizeof *squares);
+        entries[at] = (uint32_t)row, squares[at] = square;
     }
     return count;
 }

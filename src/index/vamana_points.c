@@ -1,4 +1,5 @@
-/* The kinds of points a graph can be walked over, which of them an index has, and who owns their memory. */
+/* The kinds of points a graph can be walked over, which of them an index has, what it is built over, and who owns the memory.
+ */
 #include "index/vamana.h"
 
 /* In the order in which a search that names none takes them. */
@@ -10,11 +11,15 @@ enum vic_status graph_points_open(struct vic_device *device, const struct corpus
         enum vic_status status = point_kinds[kind]->open(device, &corpus->rows, build, graph, &graph->kinds[kind]);
         if (status != VIC_OK) return status;
     }
-    graph->points = graph->kinds[POINTS_8];
+    if (build && dtype_is_integer(corpus->rows.dtype)) return points_bytes_open(device, &corpus->rows, graph, &graph->points);
+    graph->points = *graph_points(graph, 0);
     return VIC_OK;
 }
 
 void graph_points_settle(struct graph *graph) {
+    mem_free(graph->mem, graph->own_inverse, (uint64_t)graph->n * sizeof(double));
+    graph->own_inverse = NULL;
+    graph->points = *graph_points(graph, 0);
     if (graph->points.rows->metric == VIC_L2) return;
     for (int kind = 0; kind < POINT_KINDS; kind++)
         if (graph->kinds[kind].terms) codes_forget_lengths(&graph->kinds[kind]);
@@ -22,20 +27,19 @@ void graph_points_settle(struct graph *graph) {
         mem_free(graph->mem, graph->own_terms[kind], (uint64_t)graph->n * sizeof(struct point_term));
         graph->own_terms[kind] = NULL;
     }
-    graph->points = graph->kinds[POINTS_8];
+    graph->points = *graph_points(graph, 0);
 }
 
 uint64_t graph_points_bytes(const struct rows *shape, int32_t planes) {
-    bool integers = dtype_is_integer(shape->dtype);
-    uint64_t bytes = integers ? planes_bytes(shape, VIC_PLANES_8) : 0;
+    uint64_t bytes = 0;
     if (shape->metric != VIC_L2) return bytes;
     for (int kind = 0; kind < PLANE_COUNT; kind++)
-        if (planes & (int32_t)quantizers[kind]->bit || (integers && kind == PLANE_8))
-            bytes += (uint64_t)shape->n * sizeof(struct point_term);
+        if (planes & (int32_t)quantizers[kind]->bit) bytes += (uint64_t)shape->n * sizeof(struct point_term);
     return bytes;
 }
 
 const struct points *graph_points(const struct graph *graph, enum vic_codes codes) {
+    if (codes == VIC_CODES_8 && dtype_is_integer(graph->kinds[POINTS_ROWS].rows->dtype)) codes = VIC_CODES_ROWS;
     for (int kind = 0; kind < POINT_KINDS; kind++)
         if (graph->kinds[kind].kind && (codes == 0 || point_kinds[kind]->codes == codes)) return &graph->kinds[kind];
     return NULL;
@@ -47,7 +51,7 @@ uint64_t graph_host_bytes(const struct graph *graph) {
     if (graph->own_entries) bytes += (uint64_t)graph->entry_count * sizeof(uint32_t);
     for (int kind = 0; kind < PLANE_COUNT; kind++)
         if (graph->own_terms[kind]) bytes += n * sizeof(struct point_term);
-    if (graph->own_codes.rows.planes[PLANE_8].codes) bytes += planes_bytes(&graph->own_codes.rows, VIC_PLANES_8);
+    if (graph->own_inverse) bytes += n * sizeof(double);
     return bytes + graph_product_host_bytes(graph);
 }
 
@@ -58,7 +62,7 @@ void graph_free(struct graph *graph) {
         mem_free(graph->mem, graph->own_entries, (uint64_t)graph->entry_count * sizeof(uint32_t));
         for (int kind = 0; kind < PLANE_COUNT; kind++)
             mem_free(graph->mem, graph->own_terms[kind], n * sizeof(struct point_term));
-        corpus_free(&graph->own_codes);
+        mem_free(graph->mem, graph->own_inverse, n * sizeof(double));
         graph_product_free(graph);
     }
     *graph = (struct graph){0};

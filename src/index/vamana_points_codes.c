@@ -11,23 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-struct aim aim_at_biased_row(const struct points *points, uint32_t row, int32_t bias, int8_t *codes) {
-    int64_t stride_bytes = points->stride_bytes; /* bytes that are written might be its own, for all the compiler knows */
-    const uint8_t *source = points->codes + (int64_t)row * stride_bytes;
-    float scale = points->terms[row].scale;
-    for (int64_t i = 0; i < stride_bytes; i++) codes[i] = (int8_t)(source[i] ^ 128);
-    struct aim aim = {.points = points, .codes = codes, .bias = bias, .factor = -scale};
-    if (!points->inner) aim.factor = -2 * scale, aim.base = points->terms[row].square, aim.weight = 1;
-    return aim;
-}
-
-struct aim aim_at_row(const struct points *points, uint32_t row, int8_t *codes) {
-    const uint8_t *source = points->codes + (int64_t)row * points->stride_bytes;
-    int32_t sum = 0;
-    for (int64_t i = 0; i < points->stride_bytes; i++) sum += source[i] - 128;
-    return aim_at_biased_row(points, row, 128 * sum, codes);
-}
-
 /* To the nearest whole number, |value| <= 2^22, without a call: the sum's last bits are the number. */
 static inline int32_t nearest(float value) { return (int32_t)(float_bits(value + 12582912.0f) - 0x4b400000u); }
 
@@ -79,7 +62,8 @@ static void aim4(const struct points *points, const struct vic_matrix *query, vo
     query_aim(points, PLANE_4, query, room4(points), room, aim);
 }
 
-void points_distances(const struct points *points, const struct aim *aim, const uint32_t *rows, int64_t n, float *distances) {
+static void codes_distances(const struct points *points, const struct aim *aim, const uint32_t *rows, int64_t n,
+                            float *distances) {
     int32_t sums[WALK_BATCH];
     points->sums(points->codes, points->stride_bytes, rows, n, aim->codes, sums);
     if (!points->terms) {
@@ -146,6 +130,7 @@ static enum vic_status codes_open(struct vic_device *device, const struct rows *
                               .stride_bytes = plane->stride_bytes,
                               .scale = plane->scale,
                               .inner = rows->metric == VIC_DOT,
+                              .pairs = &pairs_codes,
                               .sums = device->host_ops->sums(device->host_backend, kind)};
     codes_forget_lengths(points);
     if (!lengths && rows->metric != VIC_L2) return VIC_OK;
@@ -162,18 +147,8 @@ static enum vic_status codes_open(struct vic_device *device, const struct rows *
 
 static enum vic_status open8(struct vic_device *device, const struct rows *rows, bool build, struct graph *graph,
                              struct points *points) {
-    const struct plane *plane = &rows->planes[PLANE_8];
-    enum vic_status status = VIC_OK;
-    if (!plane->codes) { /* integer rows have no planes */
-        graph->own_codes = (struct corpus){.mem = graph->mem};
-        graph->own_codes.rows = (struct rows){.n = rows->n, .dim = rows->dim, .dtype = rows->dtype, .metric = rows->metric};
-        plane = &graph->own_codes.rows.planes[PLANE_8];
-        TRY(planes_alloc(&graph->own_codes, rows->dim, VIC_PLANES_8));
-        TRY(planes_code(device, &graph->own_codes, rows, 0, NULL));
-    }
-    TRY(codes_open(device, rows, PLANE_8, plane, build, graph, points));
-done:
-    return status;
+    if (!rows->planes[PLANE_8].codes) return VIC_OK; /* integer rows have no planes */
+    return codes_open(device, rows, PLANE_8, &rows->planes[PLANE_8], build, graph, points);
 }
 
 static enum vic_status open4(struct vic_device *device, const struct rows *rows, bool build, struct graph *graph,
@@ -183,5 +158,72 @@ static enum vic_status open4(struct vic_device *device, const struct rows *rows,
     return codes_open(device, rows, PLANE_4, &rows->planes[PLANE_4], false, graph, points);
 }
 
-const struct point_kind points_8 = {"8", VIC_CODES_8, open8, room8, aim8, points_distances, list8};
-const struct point_kind points_4 = {"4", VIC_CODES_4, open4, room4, aim4, points_distances, list4};
+const struct point_kind points_8 = {"8", VIC_CODES_8, open8, room8, aim8, codes_distances, list8};
+const struct point_kind points_4 = {"4", VIC_CODES_4, open4, room4, aim4, codes_distances, list4};
+
+/* ---------------------------------------------------------------- from row to row, 8 bits */
+
+static struct aim aim_at_biased_row(const struct points *points, uint32_t row, int32_t bias, int8_t *codes) {
+    int64_t stride_bytes = points->stride_bytes; /* bytes that are written might be its own, for all the compiler knows */
+    const uint8_t *source = points->codes + (int64_t)row * stride_bytes;
+    float scale = points->terms[row].scale;
+    for (int64_t i = 0; i < stride_bytes; i++) codes[i] = (int8_t)(source[i] ^ 128);
+    struct aim aim = {.points = points, .codes = codes, .bias = bias, .factor = -scale};
+    if (!points->inner) aim.factor = -2 * scale, aim.base = points->terms[row].square, aim.weight = 1;
+    return aim;
+}
+
+static struct aim codes_at_row(const struct points *points, uint32_t row, int8_t *codes) {
+    const uint8_t *source = points->codes + (int64_t)row * points->stride_bytes;
+    int32_t sum = 0;
+    for (int64_t i = 0; i < points->stride_bytes; i++) sum += source[i] - 128;
+    return aim_at_biased_row(points, row, 128 * sum, codes);
+}
+
+static float codes_length(const struct points *points, uint32_t row) { return points->terms[row].square; }
+
+static void codes_mean_add(const struct points *points, uint32_t row, int64_t count, double *mean) {
+    const uint8_t *source = points->codes + (int64_t)row * points->stride_bytes;
+    double scale = (double)points->terms[row].scale / (double)count;
+    for (int64_t j = 0; j < points->stride_bytes; j++) mean[j] += scale * (source[j] - 128);
+}
+
+static struct aim codes_at_mean(const struct points *points, const double *mean, int8_t *codes) {
+    double largest = 0, square = 0;
+    for (int64_t j = 0; j < points->stride_bytes; j++) {
+        largest = fmax(largest, fabs(mean[j]));
+        square += mean[j] * mean[j];
+    }
+    struct aim aim = {
+        .points = points, .codes = codes, .weight = 1, .factor = -2 * (float)(largest / 127), .base = (float)square};
+    for (int64_t j = 0; j < points->stride_bytes; j++) {
+        codes[j] = (int8_t)(largest > 0 ? lrint(mean[j] * (127 / largest)) : 0);
+        aim.bias += 128 * codes[j];
+    }
+    return aim;
+}
+
+static void codes_rivals_read(const struct points *points, struct rivals *rivals) {
+    int8_t ones[DIM_MAX];
+    memset(ones, 1, (size_t)points->stride_bytes);
+    points_ask(points, rivals->rows, rivals->count);
+    points->sums(points->codes, points->stride_bytes, rivals->rows, rivals->count, ones, rivals->bias);
+    for (int64_t i = 0; i < rivals->count; i++) {
+        struct point_term term = points->terms[rivals->rows[i]];
+        rivals->scale[i] = term.scale, rivals->square[i] = term.square;
+        rivals->bias[i] = 128 * (rivals->bias[i] - 128 * (int32_t)points->stride_bytes);
+    }
+}
+
+static void codes_rivals_apart(const struct points *points, const struct rivals *rivals, int64_t at, int64_t first,
+                               int64_t count, float *apart) {
+    int8_t codes[DIM_MAX];
+    int32_t sums[WALK_BATCH];
+    const float *scales = rivals->scale + first, *squares = rivals->square + first;
+    struct aim aim = aim_at_biased_row(points, rivals->rows[at], rivals->bias[at], codes);
+    points->sums(points->codes, points->stride_bytes, rivals->rows + first, count, aim.codes, sums);
+    for (int64_t i = 0; i < count; i++) apart[i] = aim_distance(&aim, sums[i], scales[i], squares[i]);
+}
+
+const struct pair_kind pairs_codes = {codes_at_row,  codes_length,      codes_mean_add,
+                                      codes_at_mean, codes_rivals_read, codes_rivals_apart};

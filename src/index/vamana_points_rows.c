@@ -1,5 +1,6 @@
 /* The rows themselves: a distance is the canonical score, turned round where larger is better. Nothing is lost and nothing is
- * kept in memory beside the rows, but a row of float32 is four times as much to read as its 8-bit codes. */
+ * kept in memory beside the rows, but a row of float32 is four times as much to read as its 8-bit codes. Integer rows are
+ * walked over in no other way: exact sums of bytes for a query of their type, canonical sums for a float32 one. */
 #include "index/vamana.h"
 
 /* A query as float32 and, for rows that are scaled before they are scored, one row. */
@@ -14,6 +15,8 @@ static enum vic_status rows_open(struct vic_device *device, const struct rows *r
                               .ahead = rows->norms ? (const char *)rows->norms : rows->data,
                               .ahead_bytes = rows->norms ? (int64_t)sizeof *rows->norms : row_bytes,
                               .rows = rows,
+                              .codes = dtype_is_integer(rows->dtype) ? rows->data : NULL, /* asked for ahead */
+                              .stride_bytes = dtype_is_integer(rows->dtype) ? row_bytes : 0,
                               .ops = device->host_ops,
                               .backend = device->host_backend,
                               .kind = &points_rows};

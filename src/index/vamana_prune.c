@@ -16,17 +16,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Those still in the race, nearest first. */
-struct rivals {
-    int64_t count;
-    uint32_t rows[PRUNE_MOST];
-    float distance[PRUNE_MOST], factor[PRUNE_MOST]; /* from the row; how much nearer a chosen one lies */
-    float scale[PRUNE_MOST], square[PRUNE_MOST];    /* their terms */
-    int32_t bias[PRUNE_MOST];                       /* of an aim at them */
-    uint64_t *dropped;                              /* keys, under an inner product; no copies of chosen ones */
-    int64_t dropped_count;
-};
-
 /* Sorted by distance and row, each row once, without the row itself. */
 static void rivals_sort(struct rivals *rivals, uint32_t row, uint64_t *keys, int64_t count) {
     for (int64_t i = 0; i < count; i++) keys[i] = ~(keys[i] & ~UINT64_C(1));
@@ -41,19 +30,6 @@ static void rivals_sort(struct rivals *rivals, uint32_t row, uint64_t *keys, int
     }
 }
 
-/* Terms and biases; brings the codes into the caches. */
-static void rivals_read(const struct points *points, struct rivals *rivals) {
-    int8_t ones[DIM_MAX];
-    memset(ones, 1, (size_t)points->stride_bytes);
-    points_ask(points, rivals->rows, rivals->count);
-    points->sums(points->codes, points->stride_bytes, rivals->rows, rivals->count, ones, rivals->bias);
-    for (int64_t i = 0; i < rivals->count; i++) {
-        struct point_term term = points->terms[rivals->rows[i]];
-        rivals->scale[i] = term.scale, rivals->square[i] = term.square;
-        rivals->bias[i] = 128 * (rivals->bias[i] - 128 * (int32_t)points->stride_bytes);
-    }
-}
-
 static void rival_move(struct rivals *rivals, int64_t from, int64_t to) {
     rivals->rows[to] = rivals->rows[from], rivals->bias[to] = rivals->bias[from];
     rivals->distance[to] = rivals->distance[from], rivals->factor[to] = rivals->factor[from];
@@ -61,35 +37,28 @@ static void rival_move(struct rivals *rivals, int64_t from, int64_t to) {
 }
 
 /* How much nearer to a chosen row than to the row itself the rivals from `first` on lie: apart[i] is rival first + i's
- * distance from it. Returns how many have reached a factor above alpha. */
-static int64_t factors_raise(struct rivals *rivals, int64_t first, const float *apart, int64_t count, float alpha) {
+ * distance from it. */
+static void factors_raise(struct rivals *rivals, int64_t first, const float *apart, int64_t count) {
     const float *distance = rivals->distance + first;
     float *factors = rivals->factor + first;
-    int32_t out = 0;
     for (int64_t i = 0; i < count; i++) {
         float ratio = distance[i] / apart[i], factor = apart[i] > 0 ? ratio : INFINITY;
         factors[i] = factor > factors[i] ? factor : factors[i];
-        out += factors[i] > alpha;
     }
-    return out;
 }
 
 /* Inner products: how much more alike. A copy of the chosen row, whose own term is `square`, is dropped for good; two rows
  * are copies when they are as alike as each is to itself. */
-static int64_t factors_raise_inner(struct rivals *rivals, int64_t first, const float *apart, int64_t count, float alpha,
-                                   float square) {
-    int64_t out = 0;
+static void factors_raise_inner(struct rivals *rivals, int64_t first, const float *apart, int64_t count, float alpha,
+                                float square) {
     for (int64_t i = 0; i < count; i++) {
         float distance = rivals->distance[first + i], *factor = &rivals->factor[first + i];
         float raised = distance < 0 ? apart[i] / distance : apart[i] < distance ? INFINITY : 0;
         bool copy = -apart[i] >= square && -apart[i] >= rivals->square[first + i];
         if (raised > *factor) *factor = raised;
         if (copy) *factor = INFINITY;
-        if (*factor <= alpha) continue;
-        out++;
-        if (!copy) rivals->dropped[rivals->dropped_count++] = walk_key(distance, rivals->rows[first + i]);
+        if (*factor > alpha && !copy) rivals->dropped[rivals->dropped_count++] = walk_key(distance, rivals->rows[first + i]);
     }
-    return out;
 }
 
 /* Rivals [first, count) without those beyond alpha. */
@@ -102,19 +71,15 @@ static void rivals_close(struct rivals *rivals, int64_t first, float alpha) {
 
 /* Rival `at` was chosen: what it does to those behind it. It leaves the race itself. */
 static void rivals_occlude(const struct points *points, struct rivals *rivals, int64_t at, float alpha) {
-    int8_t codes[DIM_MAX];
-    int32_t sums[WALK_BATCH];
     float apart[WALK_BATCH], square = rivals->square[at];
-    struct aim aim = aim_at_biased_row(points, rivals->rows[at], rivals->bias[at], codes);
-    int64_t out = 1;
     rivals->factor[at] = INFINITY;
     for (int64_t next = at + 1, count; next < rivals->count; next += count) {
-        const float *scales = rivals->scale + next, *squares = rivals->square + next;
         count = rivals->count - next < WALK_BATCH ? rivals->count - next : WALK_BATCH;
-        points->sums(points->codes, points->stride_bytes, rivals->rows + next, count, aim.codes, sums);
-        for (int64_t i = 0; i < count; i++) apart[i] = aim_distance(&aim, sums[i], scales[i], squares[i]);
-        out += points->inner ? factors_raise_inner(rivals, next, apart, count, alpha, square)
-                             : factors_raise(rivals, next, apart, count, alpha);
+        points->pairs->rivals_apart(points, rivals, at, next, count, apart);
+        if (points->inner)
+            factors_raise_inner(rivals, next, apart, count, alpha, square);
+        else
+            factors_raise(rivals, next, apart, count);
     }
     rivals_close(rivals, at, alpha);
 }
@@ -134,7 +99,7 @@ int64_t points_prune(const struct points *points, uint32_t row, uint64_t *candid
     struct rivals rivals;
     int64_t taken = 0;
     rivals_sort(&rivals, row, candidates, count);
-    rivals_read(points, &rivals);
+    points->pairs->rivals_read(points, &rivals);
     rivals.dropped = candidates, rivals.dropped_count = 0;
     for (float most = 1;; most = most * 1.2f < alpha ? most * 1.2f : alpha) {
         for (int64_t i = 0; i < rivals.count && taken < degree;) {

@@ -8,7 +8,7 @@ run build rows.fbin -o rows.vic --graph degree=24,beam=40,alpha=1.1
 code_is 0
 out_has "6,000 rows x 32, f32, cosine, 8-bit codes, graph; "
 run info rows.vic
-out_has "graph     24 neighbours a row, 8 entry points; built by vicinal 1, 0 rows tied in, beam=40,alpha=1.1"
+out_has "graph     24 neighbours a row, 8 entry points; built by vicinal 2, 0 rows tied in, beam=40,alpha=1.1"
 run info rows.vic --json
 out_has '"kind":"graph"'
 run check rows.vic

@@ -118,7 +118,7 @@ static void searches_check(struct random *random, const struct vic_index *index,
         int64_t nq = round % 3 ? 1 : QUERIES, first = nq == 1 ? random_below(random, QUERIES) : 0, k = PICK(random, ks);
         struct walker_wish wish = {(enum vic_codes)(VIC_CODES_ROWS + round / 3 % 3), PICK(random, beams),
                                    PICK(random, parents)};
-        if (wish.codes == VIC_CODES_4 && !walker.plane4.codes) wish.codes = VIC_CODES_8;
+        if (!walker.plane4.codes) wish.codes = VIC_CODES_ROWS; /* integers */
         test_says("n %d, dim %d, %s by %s, %s, ids %d, degree %d, query %d of %d, k %d, codes %d, beam %d, parents %d",
                   (int)drawn->data.n, (int)drawn->data.dim, vic_dtype_name(drawn->data.dtype),
                   vic_dtype_name(drawn->query_dtype), vic_metric_name(drawn->data.metric), drawn->data.ids != NULL, degree,

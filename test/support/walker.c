@@ -13,25 +13,6 @@ static struct walker_codes codes_take(const struct data *data) {
     return (struct walker_codes){take(n * (size_t)data->dim), take(n * sizeof(float)), take(n * sizeof(float))};
 }
 
-/* Codes of a row of an integer type, which a file does not have: a step of 1/127 of its largest value. */
-static void integer_row_code(const struct data *data, int64_t row, struct walker_codes *into) {
-    const char *vector = (const char *)data->rows + row * data->dim;
-    float largest = 0, norm = 1;
-    int64_t square = 0;
-    for (int64_t i = 0; i < data->dim; i++) {
-        float value = element_get(data->dtype, vector, i);
-        largest = fmaxf(largest, fabsf(value));
-        square += (int64_t)value * (int64_t)value;
-    }
-    if (data->metric == VIC_COSINE) norm = sqrtf((float)square);
-    float scale = largest > 0 ? largest / 127 / norm : 0;
-    double step = (double)scale * (double)norm;
-    float inverse = step > 0 ? (float)(1 / step) : 0;
-    for (int64_t i = 0; i < data->dim; i++)
-        into->codes[row * data->dim + i] = (int8_t)fminf(rintf(element_get(data->dtype, vector, i) * inverse), 127);
-    into->scale[row] = scale;
-}
-
 /* A plane of `bits` bits as docs/format.md lays it out; one with NULL where the file has none. */
 static struct walker_codes plane_read(const struct walker *walker, int bits) {
     const struct data *data = walker->data;
@@ -71,10 +52,6 @@ struct walker walker_of(const struct vic_index *index, const struct data *data) 
     walker.entries = (const void *)section_bytes(&walker.file, "entry", &bytes);
     walker.entry_count = (int64_t)bytes / 4;
     walker.plane8 = plane_read(&walker, 8), walker.plane4 = plane_read(&walker, 4);
-    if (data->dtype == VIC_I8 || data->dtype == VIC_U8) {
-        walker.plane8 = codes_take(data);
-        for (int64_t row = 0; row < data->n; row++) integer_row_code(data, row, &walker.plane8);
-    }
     squares_sum(data, &walker.plane8);
     squares_sum(data, &walker.plane4);
     return walker;

@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-answers=da4507d636559485 graphs=f339cb1a0cac5768
+answers=da4507d636559485 graphs=ee6c669a5fb33865
 expected="$answers $graphs"
 
 code=0 runs=0

@@ -161,7 +161,7 @@ static void a_file_says_who_built_its_graph_and_how(void **state) {
     must(vic_index_save(index, scratch_path("graph"), NULL));
     must(vic_index_open(test_device, scratch_path("graph"), NULL, &opened));
     struct vic_index_info info = info_of(opened);
-    assert_string_equal(info.graph_builder, "vicinal 1");
+    assert_string_equal(info.graph_builder, "vicinal 2");
     assert_int_equal(info.graph_beam, 25);
     assert_true(info.graph_alpha == 1.3f);
     assert_true(info.repairs > 0 && info.repairs == told.repairs); /* copies need them */

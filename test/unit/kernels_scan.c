@@ -27,23 +27,35 @@ static scan_kernel *slot_kernel(const struct kernels *table, struct slot slot) {
     return slot.exact ? table->scan_exact[slot.dtype][slot.op] : table->scan[slot.dtype][slot.op];
 }
 
-static gather_kernel *slot_gather(const struct kernels *table, struct slot slot) {
-    return slot.exact ? table->gather_exact[slot.dtype][slot.op] : table->gather[slot.dtype][slot.op];
+/* Rows here and there as scores; exact sums come as they are. false: the table has none. */
+static bool gather_call(const struct kernels *table, struct slot slot, const void *rows, const uint32_t *which, int64_t n,
+                        int64_t dim, const void *query, float *scores) {
+    gather_kernel *kernel = table->gather[slot.dtype][slot.op];
+    byte_sums *sums = table->gather_exact[slot.dtype][slot.op];
+    if (slot.exact && sums) {
+        sums(rows, which, n, dim, query, (uint32_t *)scores);
+        for (int64_t i = 0; i < n; i++) {
+            uint32_t sum;
+            memcpy(&sum, &scores[i], sizeof sum);
+            scores[i] = slot.dtype == VIC_I8 && slot.op == OP_DOT ? (float)(int32_t)sum : (float)sum;
+        }
+    }
+    if (!slot.exact && kernel) kernel(rows, which, n, dim, query, scores);
+    return slot.exact ? sums != NULL : kernel != NULL;
 }
 
 /* Rows in some order, with repeats: the scores that the scan gave them. */
 static void gather_check(const struct kernels *table, struct slot slot, const void *rows, int64_t n, int64_t dim,
                          const void *query, const float *expected) {
-    gather_kernel *kernel = slot_gather(table, slot);
-    if (!kernel || !table->available()) return;
+    if (!table->available()) return;
     struct guarded which = guarded_take((size_t)n * sizeof(uint32_t), PLACE_END);
     struct guarded scores = guarded_take((size_t)n * sizeof(float), PLACE_END);
     uint32_t *row = which.data;
     const float *found = scores.data;
     for (int64_t i = 0; i < n; i++) row[i] = (uint32_t)((i * 7 + 3) % n);
     memset(scores.data, 0xAA, (size_t)n * sizeof(float));
-    kernel(rows, row, n, dim, query, scores.data);
-    for (int64_t i = 0; i < n; i++)
+    bool there = gather_call(table, slot, rows, row, n, dim, query, scores.data);
+    for (int64_t i = 0; there && i < n; i++)
         if (memcmp(&found[i], &expected[row[i]], sizeof(float)) != 0)
             fail_msg("table %s, type %s, op %d, exact %d, n %d, dim %d: gathered row %d differs from the reference",
                      table->name, vic_dtype_name(slot.dtype), slot.op, slot.exact, (int)n, (int)dim, (int)row[i]);

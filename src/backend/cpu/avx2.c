@@ -176,6 +176,11 @@ static int64_t above(const float *scores, int64_t n, bool smaller_better, uint32
     return count;
 }
 
+GATHER_EXACT(i8, VIC_I8, dot, OP_DOT)
+GATHER_EXACT(i8, VIC_I8, l2, OP_L2)
+GATHER_EXACT(u8, VIC_U8, dot, OP_DOT)
+GATHER_EXACT(u8, VIC_U8, l2, OP_L2)
+
 const struct kernels kernels_avx2 = {
     .name = "avx2",
     .available = processor_has_avx2,

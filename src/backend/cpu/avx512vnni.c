@@ -33,7 +33,8 @@ const struct kernels kernels_avx512vnni = {
     .name = "avx512vnni",
     .available = processor_has_avx512vnni,
     .scan_exact = SCAN_EXACT_TABLE(scan),
-    .gather_exact = SCAN_EXACT_TABLE(gather),
+    .gather_exact =
+        {[VIC_I8] = {i8_dots_avx512vnni, i8_squares_avx512vnni}, [VIC_U8] = {u8_dots_avx512vnni, u8_squares_avx512vnni}},
     .tile_exact = TILE_EXACT_TABLE,
     .planes = &plane_kernels_avx512vnni,
     .sums = {sums8_avx512vnni, sums4_avx512vnni},

@@ -64,6 +64,10 @@ static code_sums *cpu_sums(const struct backend *backend, enum plane_kind kind) 
     return sums[kind];
 }
 
+static byte_sums *cpu_byte_sums(const struct backend *backend, enum vic_dtype dtype, bool squares) {
+    return backend->kernels.gather_exact[dtype][squares ? OP_L2 : OP_DOT];
+}
+
 static const struct column_kernels *cpu_columns(const struct backend *backend) { return backend->kernels.columns; }
 
 const struct backend_ops cpu_backend = {
@@ -82,6 +86,7 @@ const struct backend_ops cpu_backend = {
     .score = cpu_score,
     .check = queries_check,
     .sums = cpu_sums,
+    .byte_sums = cpu_byte_sums,
     .aim = cpu_aim,
     .columns = cpu_columns,
 };

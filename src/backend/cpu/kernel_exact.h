@@ -1,6 +1,6 @@
 /* Exact sums of 8-bit vectors against queries of their own type: the body shared by the instruction sets. A file includes
- * its lanes header, defines what is listed below, then fills its table with SCAN_EXACT_TABLE(scan), SCAN_EXACT_TABLE(gather)
- * and TILE_EXACT_TABLE.
+ * its lanes header, defines what is listed below, then fills its table with SCAN_EXACT_TABLE(scan), TILE_EXACT_TABLE and, with
+ * GATHER_EXACT before it, SCAN_EXACT_TABLE(gather).
  *
  * The idea: integers may be added in any order, so nothing of the canonical order binds here. Every sum of this library is
  * below 2^32 in magnitude (255 * 255 * 65,536 = 4,261,478,400), so 32-bit lanes that wrap around hold it exactly, whatever
@@ -23,14 +23,14 @@
 
 _Static_assert(INT64_C(255) * 255 * DIM_MAX <= UINT32_MAX, "every exact sum fits in 32 bits");
 
-/* The sums of LANES rows, added up across lanes by a transposition, as float32. */
-INLINE floats words_sum(const words rows[LANES], bool is_signed) {
+/* The sums of LANES rows, added up across lanes by a transposition. */
+INLINE words words_sum(const words rows[LANES]) {
     floats t[LANES];
     for (int r = 0; r < LANES; r++) t[r] = words_as_floats(rows[r]);
     floats_transpose(t);
     words sum = floats_as_words(t[0]);
     for (int j = 1; j < LANES; j++) sum = words_add(sum, floats_as_words(t[j]));
-    return words_round(sum, is_signed);
+    return sum;
 }
 
 /* ---------------------------------------------------------------- one query */
@@ -57,20 +57,17 @@ INLINE words row_words(enum vic_dtype dtype, enum kernel_op op, bool streams, co
     return words_add(even, odd);
 }
 
-/* which NULL: rows 0 .. n - 1. */
+/* Rows in order as scores, or those of `which` as sums: 32 bits a row either way. */
 INLINE void exact_scan(enum vic_dtype dtype, enum kernel_op op, const void *rows, const uint32_t *which, int64_t n, int64_t dim,
-                       const void *query, float *scores) {
+                       const void *query, void *target) {
     words sums[LANES] = {0};
-    for (int64_t i = 0; i < GATHER_AHEAD; i++) row_fetch(rows, which, i, n, dim);
     for (int64_t i = 0; i < n; i += LANES) {
         int64_t count = n - i < LANES ? n - i : LANES;
-        for (int64_t r = 0; r < count; r++) {
-            row_fetch(rows, which, i + r + GATHER_AHEAD, n, dim);
-            sums[r] = row_words(dtype, op, !which, row_at(rows, which, i + r, dim), query, dim);
-        }
-        float group[LANES];
-        floats_store(group, words_sum(sums, dtype == VIC_I8 && op == OP_DOT));
-        memcpy(scores + i, group, (size_t)count * sizeof *scores);
+        for (int64_t r = 0; r < count; r++) sums[r] = row_words(dtype, op, !which, row_at(rows, which, i + r, dim), query, dim);
+        uint32_t group[LANES];
+        words sum = words_sum(sums);
+        words_store(group, which ? sum : floats_as_words(words_round(sum, dtype == VIC_I8 && op == OP_DOT)));
+        memcpy((char *)target + i * (int64_t)sizeof *group, group, (size_t)count * sizeof *group);
     }
 }
 
@@ -174,10 +171,6 @@ INLINE void exact_group_run(enum kernel_op op, bool is_signed, const uint32_t *r
     static void type##_scan_exact_##name(const void *rows, int64_t n, int64_t dim, const void *query, float *scores) {         \
         exact_scan(dtype, op, rows, NULL, n, dim, query, scores);                                                              \
     }                                                                                                                          \
-    static void type##_gather_exact_##name(const void *rows, const uint32_t *which, int64_t n, int64_t dim, const void *query, \
-                                           float *scores) {                                                                    \
-        exact_scan(dtype, op, rows, which, n, dim, query, scores);                                                             \
-    }                                                                                                                          \
     static void type##_pack_rows_##name(const void *rows, int64_t n, int64_t dim, void *packed) {                              \
         exact_pack_rows(dtype, op, rows, n, dim, packed);                                                                      \
     }                                                                                                                          \
@@ -199,6 +192,13 @@ EXACT(i8, VIC_I8, dot, OP_DOT)
 EXACT(i8, VIC_I8, l2, OP_L2)
 EXACT(u8, VIC_U8, dot, OP_DOT)
 EXACT(u8, VIC_U8, l2, OP_L2)
+
+/* For a table that has no better one for rows that lie anywhere. */
+#define GATHER_EXACT(type, dtype, name, op)                                                                                    \
+    static void type##_gather_exact_##name(const void *rows, const uint32_t *which, int64_t n, int64_t dim, const void *query, \
+                                           uint32_t *sums) {                                                                   \
+        exact_scan(dtype, op, rows, which, n, dim, query, sums);                                                               \
+    }
 
 #define SCAN_EXACT_TABLE(form)                                                                                                 \
     {                                                                                                                          \

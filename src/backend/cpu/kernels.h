@@ -93,9 +93,9 @@ struct kernels {
     scan_kernel *scan[DTYPE_COUNT][OP_COUNT];
     /* Query of the rows' own integer type: the exact sum, rounded once to float32. VIC_I8 and VIC_U8 only. */
     scan_kernel *scan_exact[DTYPE_COUNT][OP_COUNT];
-    /* Both for rows that lie anywhere. */
+    /* Both for rows that lie anywhere; the exact sums as they are, for whoever goes on with integers. */
     gather_kernel *gather[DTYPE_COUNT][OP_COUNT];
-    gather_kernel *gather_exact[DTYPE_COUNT][OP_COUNT];
+    byte_sums *gather_exact[DTYPE_COUNT][OP_COUNT];
 
     /* The same two, many queries at once: float32 queries for every type; queries of the rows' integer type. */
     const struct tile_kernel *tile[DTYPE_COUNT][OP_COUNT];

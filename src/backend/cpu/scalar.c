@@ -80,15 +80,15 @@ static float canonical_sum(to_float_kernel *to_float, int64_t element, enum kern
     return a[0] + 0.0f;
 }
 
-/* The exact sum: at most 255 * 255 * 65,536 in magnitude, far inside 64 bits; the conversion rounds once. */
-static float exact_sum(enum vic_dtype dtype, enum kernel_op op, const void *row, const void *query, int64_t dim) {
+/* The exact sum: at most 255 * 255 * 65,536 in magnitude, far inside 64 bits. */
+static int64_t exact_sum(enum vic_dtype dtype, enum kernel_op op, const void *row, const void *query, int64_t dim) {
     int64_t sum = 0;
     for (int64_t j = 0; j < dim; j++) {
         int64_t x = dtype == VIC_I8 ? ((const int8_t *)row)[j] : ((const uint8_t *)row)[j];
         int64_t q = dtype == VIC_I8 ? ((const int8_t *)query)[j] : ((const uint8_t *)query)[j];
         sum += op == OP_DOT ? x * q : (x - q) * (x - q);
     }
-    return (float)sum;
+    return sum;
 }
 
 /* ---------------------------------------------------------------- scans and tiles: the sums over many rows */
@@ -117,7 +117,7 @@ static void float_scan(to_float_kernel *to_float, int64_t element, enum kernel_o
 }
 static void exact_scan(enum vic_dtype dtype, enum kernel_op op, const void *rows, int64_t n, int64_t dim, const void *query,
                        float *scores) {
-    for (int64_t i = 0; i < n; i++) scores[i] = exact_sum(dtype, op, (const char *)rows + i * dim, query, dim);
+    for (int64_t i = 0; i < n; i++) scores[i] = (float)exact_sum(dtype, op, (const char *)rows + i * dim, query, dim);
 }
 
 static void float_gather(to_float_kernel *to_float, int64_t element, enum kernel_op op, const void *rows, const uint32_t *which,
@@ -126,8 +126,8 @@ static void float_gather(to_float_kernel *to_float, int64_t element, enum kernel
         scores[i] = canonical_sum(to_float, element, op, (const char *)rows + which[i] * dim * element, query, dim);
 }
 static void exact_gather(enum vic_dtype dtype, enum kernel_op op, const void *rows, const uint32_t *which, int64_t n,
-                         int64_t dim, const void *query, float *scores) {
-    for (int64_t i = 0; i < n; i++) scores[i] = exact_sum(dtype, op, (const char *)rows + which[i] * dim, query, dim);
+                         int64_t dim, const void *query, uint32_t *sums) {
+    for (int64_t i = 0; i < n; i++) sums[i] = (uint32_t)exact_sum(dtype, op, (const char *)rows + which[i] * dim, query, dim);
 }
 
 /* One function and, for tiles, one row of pointers for each pair of a type and an operation. */
@@ -155,8 +155,8 @@ static void exact_gather(enum vic_dtype dtype, enum kernel_op op, const void *ro
         exact_scan(dtype, op, rows, n, dim, query, scores);                                                                    \
     }                                                                                                                          \
     static void type##_exact_gather_##name(const void *rows, const uint32_t *which, int64_t n, int64_t dim, const void *query, \
-                                           float *scores) {                                                                    \
-        exact_gather(dtype, op, rows, which, n, dim, query, scores);                                                           \
+                                           uint32_t *sums) {                                                                   \
+        exact_gather(dtype, op, rows, which, n, dim, query, sums);                                                             \
     }                                                                                                                          \
     static void type##_exact_run_##name(const void *rows, const void *queries, int64_t nq, int64_t dim, float *scores,         \
                                         int64_t ld) {                                                                          \

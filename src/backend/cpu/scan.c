@@ -63,6 +63,15 @@ void scan_finish(const struct scan *scan, struct scratch *scratch, int64_t j, in
     if (!scan->exact) kernels->replace_nan(scores, n);
 }
 
+enum { ASKED_ROWS = 32, ASKED_BYTES = 4096 };
+
+/* Kernels of float rows ask for them themselves, those of exact sums leave it to their callers. */
+static void rows_ask(const struct rows *rows, const uint32_t *which, int64_t n) {
+    int64_t most = rows->dim < ASKED_BYTES ? rows->dim : ASKED_BYTES;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t at = 0; at < most; at += 64) __builtin_prefetch((const char *)rows->data + which[i] * rows->dim + at);
+}
+
 void scan_gather(const struct scan *scan, struct scratch *scratch, int64_t j, const uint32_t *which, int64_t n, float *scores) {
     const struct resident *resident = scan->resident;
     struct row_aim aim = {.rows = &resident->rows,
@@ -71,7 +80,11 @@ void scan_gather(const struct scan *scan, struct scratch *scratch, int64_t j, co
                           .spare = scratch->row,
                           .query_norm = scan->workspace->query_norms[j],
                           .exact = scan->exact};
-    aim_scores(&aim, which, n, scores);
+    for (int64_t first = 0, count; first < n; first += count) {
+        count = scan->exact && n - first > ASKED_ROWS ? ASKED_ROWS : n - first;
+        if (scan->exact) rows_ask(aim.rows, which + first, count);
+        aim_scores(&aim, which + first, count, scores + first);
+    }
 }
 
 void scan_rows(const struct scan *scan, struct scratch *scratch, int64_t j, int64_t first, int64_t n) {
