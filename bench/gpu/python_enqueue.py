@@ -10,7 +10,9 @@ CPU's first. Prints JSON lines, first the environment. Exit code 77: there is no
 """
 import argparse
 import ctypes
+import hashlib
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -94,6 +96,12 @@ def records(library, make, index, expected, rows, asked, k, bursts):
     return made, version
 
 
+def source():
+    """What test/gpu/python.sh keeps in its receipt: the package's own files count as well."""
+    listing = subprocess.run(["git", "ls-files", "-s", "include", "src", "cli", "python"], capture_output=True, cwd=ROOT).stdout
+    return os.environ.get("SOURCE") or hashlib.sha256(listing).hexdigest()[:16]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10000)
@@ -120,7 +128,7 @@ def main():
                 print(f"without {library}: {error}", file=sys.stderr)
     smi = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout
     gpu, _, driver = (smi.splitlines() or [""])[0].partition(", ")
-    about = {**environment("bench/gpu/python_enqueue.py"), "gpu": gpu, "driver": driver, "python": sys.version.split()[0], "numpy": np.__version__, **versions}
+    about = {**environment("bench/gpu/python_enqueue.py"), "source": source(), "gpu": gpu, "driver": driver, "python": sys.version.split()[0], "numpy": np.__version__, **versions}
     with (open(arguments.output, "w") if arguments.output != "-" else sys.stdout) as out:
         for line in (about, *lines):
             print(json.dumps(line), file=out)

@@ -134,6 +134,13 @@ def test_lists_and_scalars_are_taken_as_float32():
         index.search([np.array([1.0, 0, 0])], 1)
 
 
+@pytest.mark.parametrize("nothing", [None, "abc", b"abc"])
+def test_what_is_no_vector_is_refused_by_its_type(nothing):
+    index = vicinal.build([[1, 0, 0]])
+    with pytest.raises(vicinal.ElementTypeError, match=f"queries as numbers, found {type(nothing).__name__}"):
+        index.search(nothing)
+
+
 def test_empty_arrays_are_valid():
     index = vicinal.build(np.empty((0, 8), np.float32))
     for nq in (0, 1, 19, 20, 21):

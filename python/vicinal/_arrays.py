@@ -111,6 +111,8 @@ def host_array(values: Any, role: str) -> tuple[Array, int]:
             return column, code_of(column.dtype)
         if _dlpack.speaks_dlpack(values):
             return _from_tensor(_dlpack.from_dlpack(values))
+        if values is None or isinstance(values, (str, bytes)):
+            raise ElementTypeError(f"expected {role} as numbers, found {type(values).__name__}")
         plain = _plain_numbers(values)
         try:
             values = np.asarray(values)

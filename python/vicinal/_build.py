@@ -131,7 +131,8 @@ def build(rows: Any, metric: str = "cosine", *, ids: Any = None, texts: Optional
     planes: codes for faster exact search: None (the library decides), "none", 8, 4 or (8, 4). A graph is built over those of 8
         bits and brings them, also with "none".
     graph: True, or a dict of degree (64), beam (100), alpha (1.1), force and pq_chunks (none; bytes of a row's product codes):
-        approximate searches that look at a small part of the rows. Fewer than 4096 rows get none unless force is true. The same rows give the same graph, byte for byte.
+        approximate searches that look at a small part of the rows. Fewer than 4096 rows get none unless force is true. The same
+        rows give the same graph, byte for byte.
     path: build straight into this index file. metadata: a JSON object to keep. device: "auto", "cpu", "cuda:0", a `Device`.
     progress: True for a bar, or a function of (stage, done, total, seconds) whose true answer cancels.
 
