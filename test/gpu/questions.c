@@ -1,5 +1,6 @@
-/* Threshold searches and scores of given rows in batches: blocks and slices at their edges, lists that are too short for what
- * reaches the threshold, hits beyond the caller's room, questions that lie on the device, and ids that are not there. */
+/* What is asked in batches beside the few best: threshold searches, scores of given rows and searches for large k. Blocks and
+ * slices at their edges, lists that are too short for what reaches the threshold, hits beyond the caller's room, questions that
+ * lie on the device, ids that are not there, lists that are cut where they lie. */
 #include "gpu/pair.h"
 
 #include <math.h>
@@ -54,10 +55,11 @@ static void thresholds_of_a_batch_at_the_edges_of_tiles_are_the_cpus(void **stat
 }
 
 /* More hits than lists hold, beside queries with few and with none: 100 queries about 70,000 rows take lists of some 43,000
- * keys at first. The second hundred is asked in blocks that the first has made small. */
+ * keys at first. Where many are too short the block is done again in smaller ones, where few are, those queries alone. */
 static void lists_that_are_too_short_lose_no_hit(void **state) {
     (void)state;
     int64_t n = 70000, nq = 200;
+    if (brief()) skip(); /* 14 million pairs */
     struct data data = data_make(3, n, 1, VIC_F32, VIC_DOT, VALUES_UNIT);
     float *queries = take((size_t)nq * 4);
     for (int64_t j = 0; j < nq; j++) queries[j] = j % 7 == 0 ? 100.0f : j % 7 == 1 ? 0.0f : 0.5f + (float)j * 0.002f;
@@ -67,8 +69,23 @@ static void lists_that_are_too_short_lose_no_hit(void **state) {
     pair_check_within(&pair, &all, 0.0f, NULL, 0);
     pair_check_within(&pair, &all, -1000.0f, NULL, 0);
     pair_check_within(&pair, &some, 0.55f, NULL, 0);
+    for (int64_t j = 0; j < nq; j++) queries[j] = j % 16 == 5 ? 0.0f : 100.0f;
+    pair_check_within(&pair, &all, -0.1f, NULL, 0);
     pair_free(&pair);
     free(queries);
+    free(data.rows);
+}
+
+/* Lists that hold all, but more than the memory through which hits usually go. */
+static void hits_that_pinned_memory_does_not_hold_arrive_too(void **state) {
+    (void)state;
+    struct data data = data_make(10, brief() ? 90000 : 400000, 1, VIC_F32, VIC_L2, VALUES_UNIT);
+    float queries[] = {0.5f, 3.0f, 0.0f};
+    struct pair pair = pair_build(&data);
+    struct vic_matrix three = matrix_of(queries, 3, 1, VIC_F32);
+    pair_check_within(&pair, &three, 2.5f, NULL, 0); /* all rows, none, all */
+    pair_check_within(&pair, &three, 5.0f, NULL, 0);
+    pair_free(&pair);
     free(data.rows);
 }
 
@@ -148,13 +165,76 @@ static void an_id_that_is_not_there_is_named_and_leaves_nothing_behind(void **st
     free(data.rows);
 }
 
+/* As many lists as have room hold a part of the rows each, so they are cut several times; rising rows enter all of them. */
+static void large_k_of_many_queries_keeps_the_best_of_every_run(void **state) {
+    (void)state;
+    static const int64_t ks[] = {2049, 5000, 14000, 60000, 70000};
+    int64_t n = 60000, nq = brief() ? 90 : 150;
+    struct random random = test_random(7);
+    float *queries = take((size_t)nq * 2 * 4);
+    int64_t *ids = take((size_t)n * 8);
+    random_fill(&random, VALUES_UNIT, VIC_F32, nq * 2, queries);
+    for (int64_t i = 0; i < n; i++) ids[i] = random_below(&random, n);
+    for (int kind = 0; kind < (brief() ? 1 : 3); kind++) {
+        struct data data = data_make(8, n, 2, VIC_F32, VIC_DOT, kind ? VALUES_SMALL_INT : VALUES_UNIT);
+        for (int64_t i = 0; kind == 2 && i < n; i++) ((float *)data.rows)[2 * i] = (float)i;
+        struct pair pair = pair_build(&data);
+        struct vic_matrix all = matrix_of(queries, nq, 2, VIC_F32), few = matrix_of(queries, 2, 2, VIC_F32);
+        for (size_t i = 0; i < (brief() ? 1 : sizeof ks / sizeof *ks); i++) {
+            test_says("kind %d, k %lld", kind, (long long)ks[i]);
+            pair_check(&pair, ks[i] < n ? &all : &few, ks[i], 0, NULL, 0);
+            pair_check(&pair, &few, ks[i], 0, ids, n / 3);
+            if (i == 1) pair_check(&pair, &all, ks[i], 0, ids, 4000);
+        }
+        pair_free(&pair);
+        free(data.rows);
+    }
+    test_done();
+    free(queries);
+    free(ids);
+}
+
+/* Nothing is waited for, and each of the two hundred lists goes through the one select area. */
+static void large_k_on_the_device_is_written_in_the_streams_order(void **state) {
+    (void)state;
+    int64_t n = 30000, nq = 200, k = 3000;
+    struct data data = data_make(9, n, 3, VIC_F32, VIC_L2, VALUES_UNIT);
+    struct pair pair = pair_build(&data);
+    struct vic_matrix host = matrix_of(data.rows, nq, 3, VIC_F32), device = host;
+    struct answer right = answer_make(nq, k), found = answer_make(nq, k);
+    struct vic_hits right_hits = answer_hits(&right), hits = hits_on_device(nq, k);
+    cudaStream_t stream;
+    cuda_must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    struct vic_search_stats stats = {.size = sizeof stats};
+    struct vic_search_options options = {.size = sizeof options, .stream = stream, .stats = &stats};
+    device.data = to_device(data.rows, (size_t)nq * 3 * 4), device.place = VIC_DEVICE;
+    must(vic_index_search(pair.cpu, &host, k, NULL, &right_hits));
+    for (int turn = 0; turn < 2; turn++) {
+        must(vic_index_search(pair.gpu, turn ? &host : &device, k, &options, &hits));
+        cuda_must(cudaStreamSynchronize(stream));
+        hits_fetch(&hits, &found);
+        answers_equal(&found, &right);
+        assert_true(stats.path == VIC_PATH_SCAN && stats.bytes_read < nq * n * 3 * 4);
+    }
+    cuda_must(cudaStreamDestroy(stream));
+    cuda_must(cudaFree(device.data));
+    hits_release(&hits);
+    answer_free(&right);
+    answer_free(&found);
+    pair_free(&pair);
+    free(data.rows);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(thresholds_of_a_batch_at_the_edges_of_tiles_are_the_cpus, test_tell),
         cmocka_unit_test(lists_that_are_too_short_lose_no_hit),
+        cmocka_unit_test(hits_that_pinned_memory_does_not_hold_arrive_too),
         cmocka_unit_test(thresholds_for_queries_on_the_device_are_the_same),
         cmocka_unit_test_teardown(scores_in_slices_are_the_cpus, test_tell),
         cmocka_unit_test(an_id_that_is_not_there_is_named_and_leaves_nothing_behind),
+        cmocka_unit_test_teardown(large_k_of_many_queries_keeps_the_best_of_every_run, test_tell),
+        cmocka_unit_test(large_k_on_the_device_is_written_in_the_streams_order),
     };
     if (!devices_begin()) return SKIPPED;
     int failed = cmocka_run_group_tests_name("gpu/questions", tests, NULL, NULL);

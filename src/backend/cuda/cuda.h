@@ -125,6 +125,15 @@ static inline int64_t rows_read(const struct resident *resident) {
 /* A scan of query `first`, without hits: query and scratch memory filled in. */
 enum vic_status scan_prepare(const struct run *run, int64_t first, const uint64_t *filter, struct scan_args *args);
 
+/* ---- lists.c */
+/* All rows against the block's `count` prepared queries: floors and counts are the caller's to set on the device. */
+void tile_prepare(const struct run *run, int64_t count, const uint64_t *filter, struct tile_args *args);
+/* The select area, which the run has claimed; what is wanted of it is the caller's to set. */
+struct select_args select_prepare(const struct run *run);
+/* The first `most` keys of list j, and how many it has, to the select area. */
+enum vic_status list_select(const struct run *run, const struct tile_args *lists, int64_t j, int64_t most,
+                            const struct select_args *args);
+
 /* ---- search.c, within.c, score.c */
 enum vic_status cuda_search(struct resident *resident, const struct search_call *call, const struct vic_hits *hits);
 enum vic_status cuda_within(struct resident *resident, const struct search_call *call, float score,

@@ -21,7 +21,7 @@ enum {
     ROW_PAD = 16,              /* rows are allocated up to a multiple of this, so the last load of a warp needs no test */
     SCAN_THREADS = 512,
     SCAN_BESTS = 4,   /* keys that a warp keeps of its rows */
-    CUT_SLACK = 1024, /* keys that a list may hold beyond those kept */
+    CUT_SLACK = 1024, /* keys that a list may hold beyond those kept, at least */
     RANGE_KEYS = 4096 /* hits of a threshold search that one block sorts */
 };
 
@@ -138,7 +138,7 @@ struct tile_args {
     const float *query_norms;
     enum vic_dtype query_dtype;
     const uint64_t *filter;
-    const uint64_t *floors;
+    uint64_t *floors; /* read; a cut raises them */
     uint64_t *lists;
     uint32_t *counts;
     int64_t capacity;    /* keys a list */
@@ -148,23 +148,26 @@ struct tile_args {
 };
 cudaError_t launch_tile(const struct tile_args *args, cudaStream_t stream);
 
-/* One list a query, cut back to little more than the `keep` best, the floor raised to match; or, at the end, sorted and
- * written to the hits. */
+/* Keys that a list may hold beyond the `keep` best before it is cut; a cut leaves fewer. */
+static inline int64_t cut_slack(int64_t keep) { return keep / 4 + 32 > CUT_SLACK ? keep / 4 + 32 : CUT_SLACK; }
+/* One list a query, cut back to little more than the `keep` best, the floor raised to match. At the end (`final`): up to
+ * SMALL_KEEP sorted and written to the hits; for larger `keep` cut to exactly that, to be sorted by launch_sort. */
 struct cut_args {
     struct packed_rows rows;
     uint64_t *lists, *floors;
     uint32_t *counts;
     int64_t nq, capacity;
-    uint32_t keep;
+    uint32_t keep, slack; /* cut_slack(keep) */
     int32_t final;
     struct hit_slots hits;
 };
 cudaError_t launch_cut(const struct cut_args *args, cudaStream_t stream);
-/* Lists of queries [first, first + nq), each sorted and written from its place on; RANGE_NONE as a place: not this one. */
+/* Lists of queries [first, first + nq) of up to RANGE_KEYS keys, each sorted and written from its place on; RANGE_NONE as a
+ * place: not this one. */
 static const uint32_t RANGE_NONE = UINT32_MAX;
 struct range_args {
     struct packed_rows rows;
-    const uint64_t *lists; /* capacity keys a query, of which counts are there: 1 to RANGE_KEYS */
+    const uint64_t *lists; /* capacity keys a query, of which counts are there */
     int64_t capacity, first, nq;
     const uint32_t *counts, *places;
     int64_t *ids;

@@ -10,7 +10,7 @@ __global__ static void __launch_bounds__(SCAN_THREADS) range_kernel(const __grid
     __shared__ choose_space space;
     int64_t query = args.first + blockIdx.x;
     uint32_t place = args.places[query], count = args.counts[query];
-    if (place == RANGE_NONE) return;
+    if (place == RANGE_NONE || count > RANGE_KEYS) return;
     const uint64_t *list = args.lists + query * args.capacity;
     for (uint32_t i = threadIdx.x; i < count; i += SCAN_THREADS) space.keys[i] = list[i];
     if (threadIdx.x == 0) space.count = count;

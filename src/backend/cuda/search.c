@@ -2,8 +2,9 @@
  *
  * One query and k up to SMALL_KEEP: a single launch that scans and chooses (scan.cu); hits for the host are written into
  * pinned memory by the device, and the host watches a flag there instead of asking the driver. Several queries: blocks of
- * up to QUERIES_MAX, rows in runs that grow with what is known (tile.cu, cut.cu). Larger k, or when asked for: scores of all
- * rows stored, then selected (select.cu), one query after another. Which one ran cannot be seen in the answer. */
+ * up to QUERIES_MAX, rows in runs that grow with what is known (tile.cu, cut.cu); for larger k blocks of as many as lists have
+ * room for, whose lists are sorted one after another. One query of larger k, or when asked for: scores of all rows stored, then
+ * selected (select.cu), one query after another. Which one ran cannot be seen in the answer. */
 #include "backend/cuda/cuda.h"
 
 #include <string.h>
@@ -79,6 +80,7 @@ static enum vic_status search_one(struct run *run, const struct vic_hits *hits, 
     args.hits = on_device(hits) ? device_slots(run, hits, 0) : pinned_slots(run, 1, keep);
     if (!on_device(hits)) args.flag = (volatile uint32_t *)(void *)run->workspace->pinned;
     TRY(cuda_status(launch_scan(&args, run->stream), "starting a search"));
+    run->call->stats->bytes_read = rows_read(run->resident);
     if (on_device(hits)) return VIC_OK;
     TRY(flag_wait(run, args.epoch));
     pinned_take(run, &args.hits, hits, 0, 1);
@@ -88,44 +90,31 @@ done:
 
 /* ---- many queries */
 
-/* Queries [first, first + count): runs of rows, each after the floors have been raised by those before it. The first run
- * is short, since all of it enters the lists. */
-static enum vic_status block_search(const struct run *run, int64_t first, int64_t count, int64_t keep, const uint64_t *filter,
+/* Queries [first, first + count) and the block's lists: runs of rows, each after the floors have been raised by those before
+ * it. The first run is short, since all of it enters the lists. */
+static enum vic_status block_search(const struct run *run, int64_t first, struct tile_args *tile, int64_t keep,
                                     struct hit_slots slots) {
-    const struct layout *layout = &run->resident->layout;
-    char *device = run->workspace->device;
-    int64_t n = layout->rows.n, capacity = least_of(layout->list_keys / count, n), reserve = keep + CUT_SLACK;
-    int64_t later = capacity < n ? capacity - reserve : n, part = least_of(capacity < n ? 4 * keep + 4096 : n, later);
+    int64_t n = run->resident->rows.n, reserve = keep + cut_slack(keep);
+    int64_t later = tile->capacity < n ? tile->capacity - reserve : n;
+    int64_t part = least_of(tile->capacity < n ? 4 * keep + 4096 : n, later);
     enum vic_status status = VIC_OK;
-    struct cut_args cut = {.rows = run->resident->rows,
-                           .lists = (uint64_t *)(void *)(device + layout->lists_at),
-                           .floors = (uint64_t *)(void *)(device + layout->floors_at),
-                           .counts = (uint32_t *)(void *)(device + layout->counts_at),
-                           .nq = count,
-                           .capacity = capacity,
+    struct cut_args cut = {.rows = tile->rows,
+                           .lists = tile->lists,
+                           .floors = tile->floors,
+                           .counts = tile->counts,
+                           .nq = tile->nq,
+                           .capacity = tile->capacity,
                            .keep = (uint32_t)keep,
+                           .slack = (uint32_t)cut_slack(keep),
                            .hits = slots};
-    struct tile_args tile = {.rows = cut.rows,
-                             .queries = device + layout->prepared_at,
-                             .query_stride = query_stride_of(&layout->rows),
-                             .nq = count,
-                             .query_norms = (const float *)(const void *)(device + layout->norms_at),
-                             .query_dtype = run->call->queries->dtype,
-                             .filter = filter,
-                             .floors = cut.floors,
-                             .lists = cut.lists,
-                             .counts = cut.counts,
-                             .capacity = capacity,
-                             .shared_most = (int32_t)run->resident->backend->shared_most,
-                             .multiprocessors = run->resident->backend->multiprocessors,
-                             .engine = run->resident->tile_engine};
-    TRY(batch_upload(run, first, count));
-    for (tile.first = 0; tile.first < n; tile.first += tile.count, part = later) {
-        tile.count = least_of(n - tile.first, part);
-        cut.final = tile.first + tile.count == n;
-        TRY(cuda_status(launch_tile(&tile, run->stream), "starting a batch"));
+    TRY(batch_upload(run, first, tile->nq));
+    for (tile->first = 0; tile->first < n; tile->first += tile->count, part = later) {
+        tile->count = least_of(n - tile->first, part);
+        cut.final = tile->first + tile->count == n;
+        TRY(cuda_status(launch_tile(tile, run->stream), "starting a batch"));
         TRY(cuda_status(launch_cut(&cut, run->stream), "starting a batch"));
     }
+    run->call->stats->bytes_read += rows_read(run->resident);
 done:
     return status;
 }
@@ -141,8 +130,9 @@ static enum vic_status search_batch(struct run *run, const struct vic_hits *hits
     for (int64_t first = 0; first < queries->rows; first += most) {
         int64_t count = least_of(queries->rows - first, most);
         struct hit_slots slots = on_device(hits) ? device_slots(run, hits, first) : pinned_slots(run, count, keep);
-        TRY(block_search(run, first, count, keep, filter, slots));
-        run->call->stats->bytes_read += rows_read(run->resident);
+        struct tile_args lists;
+        tile_prepare(run, count, filter, &lists);
+        TRY(block_search(run, first, &lists, keep, slots));
         bool again = first + count < queries->rows && queries->place == VIC_HOST; /* pinned queries will be written again */
         if (!on_device(hits) || again) TRY(run_wait(run));
         if (!on_device(hits)) pinned_take(run, &slots, hits, first, count);
@@ -157,18 +147,12 @@ static enum vic_status select_one(const struct run *run, int64_t query, int64_t 
                                   const struct vic_hits *hits) {
     struct scan_args scan;
     struct resident *resident = run->resident;
-    const struct layout *layout = &resident->layout;
+    struct select_args args = select_prepare(run);
     uint64_t *sorted = NULL, *other = NULL;
     uint32_t found = 0;
     enum vic_status status = VIC_OK;
     int64_t k = run->call->k, at = query * k;
-    struct select_args args = {.rows = resident->rows,
-                               .shape = layout->shape,
-                               .state = (struct select_state *)(void *)(run->workspace->device + layout->state_at),
-                               .keys = resident->select.keys,
-                               .spare = resident->select.spare,
-                               .keep = keep,
-                               .multiprocessors = resident->backend->multiprocessors};
+    args.keep = keep;
     TRY(scan_prepare(run, query, filter, &scan));
     args.orders = scan.orders, args.maxima = scan.maxima;
     TRY(cuda_status(launch_scan(&scan, run->stream), "starting a scan"));
@@ -198,8 +182,63 @@ static enum vic_status search_select(struct run *run, const struct vic_hits *hit
     TRY(filter_upload(run, &filter));
     for (int64_t query = 0; query < run->call->queries->rows; query++) {
         TRY(select_one(run, query, keep, filter, hits));
+        run->call->stats->bytes_read += rows_read(run->resident);
         /* A query of the host went through pinned memory, which the next one needs. */
         if (on_device(hits) && run->call->queries->place == VIC_HOST) TRY(run_wait(run));
+    }
+done:
+    return status;
+}
+
+/* Queries of large k whose lists have room at once: for all rows, or for enough of them that cuts are few. 0: hits do not fit
+ * pinned memory. */
+static int64_t large_queries(const struct layout *layout, int64_t keep) {
+    int64_t keys = least_of(layout->rows.n, 4 * keep + 4 * CUT_SLACK);
+    if ((int64_t)layout->hits_pinned_bytes < keep * 12 + 4) return 0;
+    return least_of(layout->list_keys / keys, layout->queries_count);
+}
+
+/* The block's lists [from, to), one after another through the select area, to the slots' first and following queries. */
+static enum vic_status lists_write(const struct run *run, const struct tile_args *lists, int64_t from, int64_t to, int64_t keep,
+                                   const struct hit_slots *slots) {
+    struct select_args args = select_prepare(run);
+    enum vic_status status = VIC_OK;
+    args.hits = *slots;
+    for (int64_t j = from; j < to; j++) {
+        uint64_t *sorted = NULL;
+        TRY(list_select(run, lists, j, keep, &args));
+        TRY(cuda_status(launch_sort(&args, keep, &sorted, run->stream), "sorting"));
+        TRY(cuda_status(launch_hits(&args, sorted, keep, run->stream), "writing hits"));
+        args.hits.ids += slots->k;
+        if (slots->scores) args.hits.scores += slots->k;
+        if (slots->counts) args.hits.counts++;
+    }
+done:
+    return status;
+}
+
+/* Blocks of them, whose lists are cut to their best. */
+static enum vic_status search_large(struct run *run, const struct vic_hits *hits, int64_t keep) {
+    const struct layout *layout = &run->resident->layout;
+    const uint64_t *filter = NULL;
+    enum vic_status status = VIC_OK;
+    int64_t nq = run->call->queries->rows, most = large_queries(layout, keep);
+    int64_t at_once = on_device(hits) ? most : (int64_t)layout->hits_pinned_bytes / (keep * 12 + 4);
+    TRY(filter_upload(run, &filter));
+    for (int64_t first = 0; first < nq; first += most) {
+        struct tile_args lists;
+        tile_prepare(run, least_of(nq - first, most), filter, &lists);
+        TRY(block_search(run, first, &lists, keep, (struct hit_slots){0}));
+        for (int64_t from = 0, to; from < lists.nq; from = to) {
+            to = least_of(from + at_once, lists.nq);
+            struct hit_slots slots =
+                on_device(hits) ? device_slots(run, hits, first + from) : pinned_slots(run, to - from, keep);
+            TRY(lists_write(run, &lists, from, to, keep, &slots));
+            if (!on_device(hits)) TRY(run_wait(run));
+            if (!on_device(hits)) pinned_take(run, &slots, hits, first + from, to - from);
+        }
+        /* The next block's queries go through the same pinned memory. */
+        if (on_device(hits) && first + most < nq && run->call->queries->place == VIC_HOST) TRY(run_wait(run));
     }
 done:
     return status;
@@ -216,17 +255,20 @@ static enum vic_status search_empty(const struct run *run, const struct vic_hits
     return VIC_OK;
 }
 
+/* Whether rows are read once a block of queries, and not once a query. */
+static bool in_blocks(const struct resident *resident, const struct search_call *call, int64_t keep) {
+    if (call->queries->rows == 1 || call->path == VIC_PATH_SELECT) return false;
+    return keep <= SMALL_KEEP || large_queries(&resident->layout, keep) > 1;
+}
+
 static enum vic_status search_run(struct run *run, const struct vic_hits *hits, int64_t keep) {
-    const struct layout *layout = &run->resident->layout;
-    int64_t nq = run->call->queries->rows;
     if (run->capturing && !on_device(hits))
         return status_fail(VIC_UNSUPPORTED, "expected hits on the device in a captured search");
     if (keep == 0) return search_empty(run, hits);
-    run->call->stats->rows_scored = nq * layout->rows.n;
-    bool batch = nq > 1 && !run->selecting;
-    if (batch) return search_batch(run, hits, keep);
-    run->call->stats->bytes_read = nq * rows_read(run->resident);
-    return run->selecting ? search_select(run, hits, keep) : search_one(run, hits, keep);
+    run->call->stats->rows_scored = run->call->queries->rows * run->resident->rows.n;
+    if (!in_blocks(run->resident, run->call, keep))
+        return run->selecting ? search_select(run, hits, keep) : search_one(run, hits, keep);
+    return run->selecting ? search_large(run, hits, keep) : search_batch(run, hits, keep);
 }
 
 enum vic_status cuda_search(struct resident *resident, const struct search_call *call, const struct vic_hits *hits) {
@@ -236,10 +278,10 @@ enum vic_status cuda_search(struct resident *resident, const struct search_call 
     enum vic_status status = queries_check(resident, call);
     if (status == VIC_OK) status = run_begin(resident, call, selecting, &run);
     if (status != VIC_OK) return status;
-    call->stats->path = selecting ? VIC_PATH_SELECT : VIC_PATH_SCAN;
+    call->stats->path = selecting && !in_blocks(resident, call, keep) ? VIC_PATH_SELECT : VIC_PATH_SCAN;
     call->stats->queries = call->queries->rows;
     call->stats->threads = 1;
-    if (call->path == VIC_PATH_SCAN && selecting) call->stats->fallback = VIC_FALLBACK_K;
+    if (call->path == VIC_PATH_SCAN && call->stats->path == VIC_PATH_SELECT) call->stats->fallback = VIC_FALLBACK_K;
     if (call->path == VIC_PATH_CERTIFIED)
         call->stats->fallback = VIC_FALLBACK_PLANES, call->stats->fallbacks = call->queries->rows;
     status = search_run(&run, hits, keep);

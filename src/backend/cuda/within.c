@@ -2,10 +2,10 @@
  *
  * One query: a scan, and all keys from the threshold on gathered and sorted. Several: blocks of queries, the rows read once a
  * block; tiles append to a query's list what reaches the threshold, and go on counting when the list is full. So every count is
- * exact after one pass, and only queries with more hits than their list holds are scanned for once more. Short lists are
- * sorted side by side (range.cu), long ones by the whole device, one after another.
- * The surprising rule: a block is as large as the longest list of the block before allows, so a threshold that many rows
- * reach gets smaller blocks and not more scans. Once there are more hits than the caller has room for, the rest is counted. */
+ * exact after one pass. Short lists are sorted side by side (range.cu), long ones by the whole device, one after another; hits
+ * of many queries cross the bus together. The surprising rule: a block is as large as the longest list of late allows. Where
+ * lists were too short, few queries are scanned for on their own, and for many the block is done again in smaller ones, which
+ * are then right. Once there are more hits than the caller has room for, the rest is counted. */
 #include "backend/cuda/cuda.h"
 
 #include <string.h>
@@ -41,16 +41,9 @@ static bool room_is_left(const struct within *within, int64_t query) {
 /* ---- one query */
 
 static struct select_args select_start(const struct within *within) {
-    struct resident *resident = within->run->resident;
-    return (struct select_args){
-        .rows = resident->rows,
-        .shape = resident->layout.shape,
-        .state = (struct select_state *)(void *)(within->run->workspace->device + resident->layout.state_at),
-        .keys = resident->select.keys,
-        .spare = resident->select.spare,
-        .least = within->least,
-        .multiprocessors = resident->backend->multiprocessors,
-    };
+    struct select_args args = select_prepare(within->run);
+    args.least = within->least;
+    return args;
 }
 
 /* The first `count` of args->keys, sorted, to query `query`'s place in the ranges. */
@@ -106,32 +99,15 @@ done:
 
 /* ---- a block of queries */
 
-/* One pass over the rows: counts, and the lists of `capacity` keys. */
-static enum vic_status block_pass(struct within *within, int64_t first, int64_t count, int64_t capacity) {
+/* One pass over the rows: counts, and what the lists hold of the keys. */
+static enum vic_status block_pass(struct within *within, int64_t first, const struct tile_args *tile) {
     const struct run *run = within->run;
-    const struct layout *layout = &run->resident->layout;
-    char *device = run->workspace->device;
-    struct tile_args tile = {.rows = run->resident->rows,
-                             .count = layout->rows.n,
-                             .queries = device + layout->prepared_at,
-                             .query_stride = query_stride_of(&layout->rows),
-                             .nq = count,
-                             .query_norms = (const float *)(const void *)(device + layout->norms_at),
-                             .query_dtype = run->call->queries->dtype,
-                             .filter = within->filter,
-                             .floors = (const uint64_t *)(const void *)(device + layout->floors_at),
-                             .lists = (uint64_t *)(void *)(device + layout->lists_at),
-                             .counts = (uint32_t *)(void *)(device + layout->counts_at),
-                             .capacity = capacity,
-                             .shared_most = (int32_t)run->resident->backend->shared_most,
-                             .multiprocessors = run->resident->backend->multiprocessors,
-                             .engine = run->resident->tile_engine};
+    size_t counts_bytes = (size_t)tile->nq * 4;
     enum vic_status status = VIC_OK;
-    size_t counts_bytes = (size_t)count * 4;
-    TRY(queries_upload(run, first, count));
-    TRY(cuda_status(cudaMemsetAsync(tile.counts, 0, counts_bytes, run->stream), "starting a batch"));
-    TRY(cuda_status(launch_tile(&tile, run->stream), "starting a batch"));
-    TRY(cuda_status(cudaMemcpyAsync(within->notes->counts, tile.counts, counts_bytes, cudaMemcpyDeviceToHost, run->stream),
+    TRY(queries_upload(run, first, tile->nq));
+    TRY(cuda_status(cudaMemsetAsync(tile->counts, 0, counts_bytes, run->stream), "starting a batch"));
+    TRY(cuda_status(launch_tile(tile, run->stream), "starting a batch"));
+    TRY(cuda_status(cudaMemcpyAsync(within->notes->counts, tile->counts, counts_bytes, cudaMemcpyDeviceToHost, run->stream),
                     "counting"));
     TRY(run_wait(run));
     run->call->stats->bytes_read += rows_read(run->resident);
@@ -139,94 +115,117 @@ done:
     return status;
 }
 
-/* Lists of the block's queries [from, to), those that have a place, sorted into pinned memory and moved to the ranges. */
-static enum vic_status short_lists_write(const struct within *within, struct range_args *args, int64_t first, int64_t from,
-                                         int64_t to) {
+/* Hits of a block on their way through pinned memory: those of queries [from, to) at once. */
+struct passage {
+    const struct tile_args *lists;
+    int64_t first, from; /* the block's first query; the passage's first in the block */
+    int64_t room, taken; /* hits */
+    int64_t *ids;
+    float *scores;
+};
+
+static struct passage passage_start(const struct within *within, const struct tile_args *lists, int64_t first) {
+    int64_t bytes = (int64_t)(within->run->resident->layout.hits_pinned_bytes - sizeof *within->notes);
+    struct passage passage = {.lists = lists, .first = first, .room = bytes / 12, .ids = (void *)(within->notes + 1)};
+    passage.scores = (float *)(void *)(passage.ids + passage.room);
+    return passage;
+}
+
+/* Short lists are sorted now, long ones have been; all that have a place move to the ranges. */
+static enum vic_status passage_end(const struct within *within, struct passage *passage, int64_t to) {
     const struct vic_ranges *ranges = within->ranges;
+    const struct tile_args *lists = passage->lists;
+    struct range_args args = {.rows = lists->rows,
+                              .lists = lists->lists,
+                              .capacity = lists->capacity,
+                              .first = passage->from,
+                              .nq = to - passage->from,
+                              .counts = lists->counts,
+                              .places = within->notes->places,
+                              .ids = passage->ids,
+                              .scores = passage->scores};
     enum vic_status status = VIC_OK;
-    args->first = from, args->nq = to - from;
-    TRY(cuda_status(launch_range(args, within->run->stream), "writing hits"));
+    if (passage->taken == 0) return VIC_OK;
+    TRY(cuda_status(launch_range(&args, within->run->stream), "writing hits"));
     TRY(run_wait(within->run));
-    for (int64_t j = from; j < to; j++) {
+    for (int64_t j = passage->from; j < to; j++) {
         size_t count = within->notes->counts[j], place = within->notes->places[j];
         if (place == RANGE_NONE) continue;
-        int64_t start = ranges->offsets[first + j];
-        memcpy(ranges->ids + start, args->ids + place, count * 8);
-        if (ranges->scores) memcpy(ranges->scores + start, args->scores + place, count * 4);
+        int64_t start = ranges->offsets[passage->first + j];
+        memcpy(ranges->ids + start, passage->ids + place, count * 8);
+        if (ranges->scores) memcpy(ranges->scores + start, passage->scores + place, count * 4);
     }
+    passage->from = to, passage->taken = 0;
 done:
     return status;
 }
 
-/* Lists that a block of threads can sort, as many at once as pinned memory has room for. */
-static enum vic_status block_write_short(const struct within *within, const struct range_args *lists, int64_t first,
-                                         int64_t count) {
-    struct range_args args = *lists;
-    struct notes *notes = within->notes;
-    int64_t room = ((int64_t)within->run->resident->layout.hits_pinned_bytes - (int64_t)sizeof *notes) / 12, taken = 0,
-            from = 0;
-    enum vic_status status = VIC_OK;
-    args.ids = (int64_t *)(void *)(notes + 1);
-    args.scores = (float *)(void *)(args.ids + room);
-    for (int64_t j = 0; j < count; j++) {
-        int64_t found = notes->counts[j];
-        bool is_short = found > 0 && found <= RANGE_KEYS;
-        if (is_short && taken + found > room) {
-            TRY(short_lists_write(within, &args, first, from, j));
-            from = j, taken = 0;
-        }
-        notes->places[j] = is_short ? (uint32_t)taken : RANGE_NONE;
-        if (is_short) taken += found;
-    }
-    if (taken > 0) TRY(short_lists_write(within, &args, first, from, count));
-done:
-    return status;
-}
-
-/* A list that takes the whole device to sort, or that did not hold all. */
-static enum vic_status long_list_write(const struct within *within, const struct range_args *lists, int64_t first, int64_t j) {
+/* A list that takes the whole device to sort. */
+static enum vic_status passage_sort(const struct within *within, const struct passage *passage, int64_t j) {
     struct select_args args = select_start(within);
-    cudaStream_t stream = within->run->stream;
     int64_t count = within->notes->counts[j];
+    uint64_t *sorted = NULL;
     enum vic_status status = VIC_OK;
-    if (count > lists->capacity) {
-        TRY(keys_gather(within, &args, first + j));
-    } else {
-        const uint64_t *list = lists->lists + j * lists->capacity;
-        TRY(cuda_status(cudaMemcpyAsync(args.keys, list, (size_t)count * 8, cudaMemcpyDeviceToDevice, stream), "sorting"));
-        TRY(cuda_status(cudaMemcpyAsync(args.state, lists->counts + j, 4, cudaMemcpyDeviceToDevice, stream), "sorting"));
-    }
-    TRY(keys_write(within, &args, first + j, count));
+    args.hits =
+        (struct hit_slots){.ids = passage->ids + passage->taken, .scores = passage->scores + passage->taken, .k = count};
+    TRY(list_select(within->run, passage->lists, j, count, &args));
+    TRY(cuda_status(launch_sort(&args, count, &sorted, within->run->stream), "sorting"));
+    TRY(cuda_status(launch_hits(&args, sorted, count, within->run->stream), "writing hits"));
 done:
     return status;
 }
 
-static enum vic_status within_block(struct within *within, int64_t first, int64_t count) {
-    const struct layout *layout = &within->run->resident->layout;
-    char *device = within->run->workspace->device;
-    int64_t *offsets = within->ranges->offsets;
-    struct range_args lists = {.rows = within->run->resident->rows,
-                               .lists = (const uint64_t *)(const void *)(device + layout->lists_at),
-                               .capacity = least_of(layout->list_keys / count, layout->rows.n),
-                               .counts = (const uint32_t *)(const void *)(device + layout->counts_at),
-                               .places = within->notes->places};
+/* All of a block's hits to the ranges. What pinned memory does not hold, or a list did not, goes without it. */
+static enum vic_status block_write(const struct within *within, const struct tile_args *lists, int64_t first) {
+    struct passage passage = passage_start(within, lists, first);
+    struct notes *notes = within->notes;
     enum vic_status status = VIC_OK;
-    TRY(block_pass(within, first, count, lists.capacity));
+    for (int64_t j = 0; j < lists->nq; j++) {
+        int64_t found = notes->counts[j];
+        bool passes = found > 0 && found <= least_of(lists->capacity, passage.room);
+        if (passes && passage.taken + found > passage.room) TRY(passage_end(within, &passage, j));
+        notes->places[j] = passes ? (uint32_t)passage.taken : RANGE_NONE;
+        if (passes && found > RANGE_KEYS) TRY(passage_sort(within, &passage, j));
+        if (passes) passage.taken += found;
+    }
+    TRY(passage_end(within, &passage, lists->nq));
+    for (int64_t j = 0; j < lists->nq; j++) {
+        struct select_args args = select_start(within);
+        int64_t found = notes->counts[j];
+        if (found == 0 || notes->places[j] != RANGE_NONE) continue;
+        TRY(found > lists->capacity ? keys_gather(within, &args, first + j) : list_select(within->run, lists, j, found, &args));
+        TRY(keys_write(within, &args, first + j, found));
+    }
+done:
+    return status;
+}
+
+/* A scan costs as much as this many of a block's queries. */
+enum { SCAN_QUERIES = 8 };
+
+/* *answered becomes 0 when smaller blocks will do better. */
+static enum vic_status within_block(struct within *within, int64_t first, int64_t count, int64_t *answered) {
+    int64_t *offsets = within->ranges->offsets, too_long = 0;
+    struct tile_args lists;
+    enum vic_status status = VIC_OK;
+    tile_prepare(within->run, count, within->filter, &lists);
+    TRY(block_pass(within, first, &lists));
     within->largest = 0;
     for (int64_t j = 0; j < count; j++) {
         int64_t found = within->notes->counts[j];
         offsets[first + j + 1] = offsets[first + j] + found;
         if (found > within->largest) within->largest = found;
+        too_long += found > lists.capacity;
     }
     if (!room_is_left(within, first + count)) return VIC_OK;
-    TRY(block_write_short(within, &lists, first, count));
-    for (int64_t j = 0; j < count; j++)
-        if (within->notes->counts[j] > RANGE_KEYS) TRY(long_list_write(within, &lists, first, j));
+    if (too_long * SCAN_QUERIES > count) *answered = 0;
+    if (*answered == 0) return VIC_OK;
+    TRY(block_write(within, &lists, first));
 done:
     return status;
 }
 
-/* Queries whose lists hold somewhat more than the longest of late; whole tiles of them. */
+/* Queries whose lists hold somewhat more than the longest of late, so at least those that were counted; whole tiles of them. */
 static int64_t block_queries(const struct layout *layout, int64_t largest) {
     enum { TILE_QUERIES = 16 };
     int64_t keys = least_of(largest + largest / 4 + 1024, layout->rows.n);
@@ -240,13 +239,14 @@ static enum vic_status within_all(struct within *within, int64_t nq) {
     const struct layout *layout = &run->resident->layout;
     enum vic_status status = VIC_OK;
     for (int64_t j = 0; j < QUERIES_MAX; j++) within->notes->floors[j] = within->least;
-    TRY(cuda_status(cudaMemcpyAsync(run->workspace->device + layout->floors_at, within->notes->floors,
-                                    (size_t)layout->queries_count * 8, cudaMemcpyHostToDevice, run->stream),
-                    "starting a batch"));
-    for (int64_t first = 0, count = 0; first < nq; first += count) {
+    if (nq > 1)
+        TRY(cuda_status(cudaMemcpyAsync(run->workspace->device + layout->floors_at, within->notes->floors,
+                                        (size_t)layout->queries_count * 8, cudaMemcpyHostToDevice, run->stream),
+                        "starting a batch"));
+    for (int64_t first = 0, answered; first < nq; first += answered) {
         int64_t most = room_is_left(within, first) ? block_queries(layout, within->largest) : layout->queries_count;
-        count = least_of(nq - first, most);
-        TRY(count == 1 ? within_one(within, first) : within_block(within, first, count));
+        int64_t count = answered = least_of(nq - first, most);
+        TRY(count == 1 ? within_one(within, first) : within_block(within, first, count, &answered));
     }
 done:
     return status;
