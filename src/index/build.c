@@ -61,7 +61,7 @@ enum vic_status graph_wanted(const struct vic_graph_options *given, int64_t n, i
 /* What a graph of n rows keeps, and what building it needs beside that; its product codes are made when it is done. */
 static void graph_costs(const struct vic_device *device, int64_t n, int64_t dim, const struct graph_options *graph,
                         uint64_t *kept, uint64_t *work) {
-    *kept = graph_bytes(n, graph), *work = graph_build_bytes(n, graph);
+    *kept = graph_bytes(n, graph) + graph_rooms_bytes(device, dim, graph->pq_chunks), *work = graph_build_bytes(n, graph);
     if (!graph->pq_chunks) return;
     int threads = thread_pool_size(device->host_ops->pool(device->host_backend));
     uint64_t codes_work = graph_product_build_bytes(n, dim, graph->pq_chunks, threads);
@@ -356,7 +356,9 @@ enum vic_status index_take_graph(struct vic_index *index, struct graph *graph) {
     *graph = (struct graph){0};
     index->graph.mem = &index->device->host;
     index->kind = &graph_kind;
-    return index->graph.points.kind ? VIC_OK : graph_points_open(index->device, &index->corpus, false, &index->graph);
+    enum vic_status status = VIC_OK;
+    if (!index->graph.points.kind) status = graph_points_open(index->device, &index->corpus, false, &index->graph);
+    return status == VIC_OK ? graph_rooms_make(index->device, &index->graph) : status;
 }
 
 /* A graph needs all rows at hand, so they are built into memory first; a path gets them when the graph is done. */

@@ -71,46 +71,40 @@ static void walk_score(const struct search_job *job, int64_t j, const struct aim
     hits_put(job, j, walk->keys, walk->count);
 }
 
-/* One query. rooms: for both of its aims, the second from room_bytes on. */
-static void query_walk(struct search_job *job, int64_t j, char *rooms, int64_t room_bytes) {
+/* One query. room: for both of its aims, one after the other. */
+static void query_walk(struct search_job *job, int64_t j, void *room) {
     const struct graph *graph = &job->index->graph;
     const struct points *exact = &graph->kinds[POINTS_ROWS];
     struct vic_matrix query = *job->call->queries;
     uint64_t keys[2 * GRAPH_BEAM_MAX];
-    struct aim aim, exact_aim;
+    struct aim aim;
     query.data = (char *)query.data + j * query.stride_bytes, query.rows = 1;
-    job->points->kind->aim(job->points, &query, rooms, &aim);
+    job->points->kind->aim(job->points, &query, room, &aim);
     struct walk walk = {.keys = keys, .beam = job->beam, .list = job->list, .parents = job->parents};
     graph_walk(graph, graph->entry_count, &aim, &walk);
-    exact->kind->aim(exact, &query, rooms + room_bytes, &exact_aim);
-    walk_score(job, j, &exact_aim, &walk);
+    exact->kind->aim(exact, &query, room, &aim);
+    walk_score(job, j, &aim, &walk);
     atomic_fetch_add(&job->hops, walk.hops);
     atomic_fetch_add(&job->distances, walk.distances);
     atomic_fetch_add(&job->scored, walk.count);
 }
 
-enum { ROOM_NARROW = 1 << 13, ROOM_MIDDLE = 1 << 16 };
-
-/* Larger rooms have frames of their own: a search of at most 8,192 dimensions gets by with 256 KiB of its caller's stack, and
- * only wider ones, or product codes of more than 48 chunks, take the megabyte and more that the widest rows and tables need. */
-static __attribute__((noinline)) void query_wide(struct search_job *job, int64_t j) {
-    _Alignas(64) char rooms[2 * AIM_ROOM_WIDE];
-    query_walk(job, j, rooms, AIM_ROOM_WIDE);
+/* The larger room has a frame of its own, so that a search of usual dimensions touches less of the stack. */
+static __attribute__((noinline)) void queries_on_stack(struct search_job *job, int64_t first, int64_t end) {
+    _Alignas(64) char room[ROOM_STACK];
+    for (int64_t j = first; j < end; j++) query_walk(job, j, room);
 }
 
-static __attribute__((noinline)) void query_widest(struct search_job *job, int64_t j) {
-    _Alignas(64) char rooms[AIM_ROOM_MOST + AIM_ROOM_WIDE];
-    query_walk(job, j, rooms, AIM_ROOM_MOST);
+static __attribute__((noinline)) void queries_narrow(struct search_job *job, int64_t first, int64_t end) {
+    _Alignas(64) char room[ROOM_NARROW];
+    for (int64_t j = first; j < end; j++) query_walk(job, j, room);
 }
 
-static __attribute__((noinline)) void query_middle(struct search_job *job, int64_t j) {
-    _Alignas(64) char rooms[2 * ROOM_MIDDLE];
-    query_walk(job, j, rooms, ROOM_MIDDLE);
-}
-
-static __attribute__((noinline)) void query_narrow(struct search_job *job, int64_t j) {
-    _Alignas(64) char rooms[2 * ROOM_NARROW];
-    query_walk(job, j, rooms, ROOM_NARROW);
+static void queries_in_rooms(struct search_job *job, int64_t first, int64_t end) {
+    void *room;
+    int number = room_claim(job->index->graph.rooms, &room);
+    for (int64_t j = first; j < end; j++) query_walk(job, j, room);
+    room_give(job->index->graph.rooms, number);
 }
 
 static void search_part(void *argument, int worker, int64_t part) {
@@ -118,13 +112,12 @@ static void search_part(void *argument, int worker, int64_t part) {
     const struct points *points = job->points, *exact = &job->index->graph.kinds[POINTS_ROWS];
     int64_t room = points->kind->room_bytes(points), other = exact->kind->room_bytes(exact);
     if (room < other) room = other;
-    void (*query)(struct search_job *, int64_t) = room <= ROOM_NARROW     ? query_narrow
-                                                  : room <= ROOM_MIDDLE   ? query_middle
-                                                  : room <= AIM_ROOM_WIDE ? query_wide
-                                                                          : query_widest;
+    void (*queries)(struct search_job *, int64_t, int64_t) = room <= ROOM_NARROW  ? queries_narrow
+                                                             : room <= ROOM_STACK ? queries_on_stack
+                                                                                  : queries_in_rooms;
     int64_t nq = job->call->queries->rows, end = (part + 1) * job->run < nq ? (part + 1) * job->run : nq;
     (void)worker;
-    for (int64_t j = part * job->run; j < end; j++) query(job, j);
+    queries(job, part * job->run, end);
 }
 
 static enum vic_status exact_search(const struct vic_index *index, const struct search_call *call, const struct vic_hits *hits,

@@ -21,10 +21,10 @@ enum {
     GRAPH_BEAM_MAX = 2048, /* lists lie on the stack; a wider beam is a scan's work */
     GRAPH_BUILD_BEAM_MAX = 1024,
     GRAPH_PARENTS_MAX = 8,
-    GRAPH_PQ_CHUNKS_MAX = 1024, /* their tables lie on the stack, a KiB each */
-    GRAPH_ENTRIES_MOST = 8,     /* that a build makes */
-    GRAPH_ENTRIES_MAX = 256,    /* that a file may have */
-    GRAPH_ROWS_LEAST = 4096     /* fewer rows are scanned as fast as they are walked */
+    GRAPH_PQ_CHUNKS_MAX = 1024,
+    GRAPH_ENTRIES_MOST = 8,  /* that a build makes */
+    GRAPH_ENTRIES_MAX = 256, /* that a file may have */
+    GRAPH_ROWS_LEAST = 4096  /* fewer rows are scanned as fast as they are walked */
 };
 static const int64_t graph_rows_most = INT64_C(1) << 31; /* a walk keeps a row's number and a flag in 32 bits */
 static const uint32_t slot_unused = UINT32_MAX;
@@ -101,7 +101,7 @@ struct point_kind {
      * graph, whose mem is set. rows stay where they are. build: distances will be measured from rows, too. */
     enum vic_status (*open)(struct vic_device *device, const struct rows *rows, bool build, struct graph *graph,
                             struct points *points);
-    /* Bytes that aim needs, aligned to 64; at most AIM_ROOM_MOST. */
+    /* Bytes that aim needs, aligned to 64. */
     int64_t (*room_bytes)(const struct points *points);
     /* At a query, one vector of any type: smaller is nearer, in the metric's own order. room is borrowed by the aim. */
     void (*aim)(const struct points *points, const struct vic_matrix *query, void *room, struct aim *aim);
@@ -112,8 +112,6 @@ struct point_kind {
 };
 extern const struct point_kind *const point_kinds[POINT_KINDS];
 extern const struct point_kind points_8, points_4, points_rows, points_pq;
-/* What every kind but product codes keeps to, and they. */
-enum { AIM_ROOM_WIDE = 8 * DIM_MAX, AIM_ROOM_MOST = 4 * (GRAPH_PQ_CHUNKS_MAX * PQ_CENTRES + 2 * DIM_MAX) };
 
 /* The distance of a row, from the sum of its codes and its term. */
 static inline float aim_distance(const struct aim *aim, int32_t sum, float scale, float square) {
@@ -173,6 +171,7 @@ struct graph {
     struct mem *mem;
     void *own_neighbours, *own_entries, *own_terms[PLANE_COUNT], *own_inverse;
     struct graph_product *product; /* NULL: none */
+    struct graph_rooms *rooms;     /* NULL: the stack is enough */
 };
 
 static inline const uint32_t *graph_row(const struct graph *graph, int64_t row) {
@@ -201,6 +200,20 @@ const struct points *graph_points(const struct graph *graph, enum vic_codes code
 uint64_t graph_host_bytes(const struct graph *graph);
 /* Frees what it owns and zeroes it. */
 void graph_free(struct graph *graph);
+
+/* ---- rooms: what an aim needs lies on its caller's stack, or, where that is much, in memory of the graph's that searches take
+ * turns with. So a search gets by with 256 KiB of stack whatever its dimensions, and still allocates nothing. */
+enum { ROOM_NARROW = 1 << 13, ROOM_STACK = 1 << 16 };
+struct graph_rooms;
+/* Makes them where a kind of the graph's points needs more than ROOM_STACK. */
+enum vic_status graph_rooms_make(struct vic_device *device, struct graph *graph);
+void graph_rooms_free(struct graph *graph);
+/* Bytes of those, for a plan; pq_chunks 0: no product codes. */
+uint64_t graph_rooms_bytes(const struct vic_device *device, int64_t dim, int64_t pq_chunks);
+uint64_t graph_rooms_host_bytes(const struct graph *graph);
+/* Waits for one; it takes any kind's aim. Given back by the same number. */
+int room_claim(struct graph_rooms *rooms, void **room);
+void room_give(struct graph_rooms *rooms, int number);
 
 /* ---- walking. A key is a distance's order above a row's number and a flag; smaller is nearer. */
 static inline uint64_t walk_key(float distance, uint32_t row) {

@@ -52,7 +52,7 @@ uint64_t graph_host_bytes(const struct graph *graph) {
     for (int kind = 0; kind < PLANE_COUNT; kind++)
         if (graph->own_terms[kind]) bytes += n * sizeof(struct point_term);
     if (graph->own_inverse) bytes += n * sizeof(double);
-    return bytes + graph_product_host_bytes(graph);
+    return bytes + graph_product_host_bytes(graph) + graph_rooms_host_bytes(graph);
 }
 
 void graph_free(struct graph *graph) {
@@ -64,6 +64,7 @@ void graph_free(struct graph *graph) {
             mem_free(graph->mem, graph->own_terms[kind], n * sizeof(struct point_term));
         mem_free(graph->mem, graph->own_inverse, n * sizeof(double));
         graph_product_free(graph);
+        graph_rooms_free(graph);
     }
     *graph = (struct graph){0};
 }

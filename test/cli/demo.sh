@@ -19,7 +19,7 @@ verdict $? "expected three hits for each of 60 questions"
 verdict $? "expected two questions without an expected word"
 
 # on a terminal, where one can be made
-if command -v script >/dev/null; then
+if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
     ran='examples/senses/demo.sh on a terminal of 70 columns'
     TERM=xterm script -qec "stty cols 70; sh '$senses/demo.sh' '$VICINAL_BIN'" /dev/null >"$scratch/out" 2>"$scratch/err" </dev/null
     code=$?

@@ -1,8 +1,10 @@
 /* malloc and its kin, in front of the C library's. glibc lets a program define them and calls the program's from within
  * itself too; __libc_malloc and the like are its own underneath. Nothing here may allocate, and printing allocates. */
+#define _GNU_SOURCE /* RTLD_NEXT */
 #include "support/failing.h"
 #include "support/sanitizer.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
 #include <stdatomic.h>
@@ -41,9 +43,22 @@ void *__libc_realloc(void *memory, size_t bytes);
 void *__libc_memalign(size_t alignment, size_t bytes);
 void __libc_free(void *memory);
 
+/* Looking for a translation of an error's words, glibc 2.41 asks for memory and does well without. */
+static _Thread_local bool in_words;
+
+int __xpg_strerror_r(int error, char *text, size_t bytes);
+int __xpg_strerror_r(int error, char *text, size_t bytes) {
+    int (*own)(int, char *, size_t) = NULL;
+    in_words = true;
+    *(void **)&own = dlsym(RTLD_NEXT, "__xpg_strerror_r");
+    int code = own(error, text, bytes);
+    in_words = false;
+    return code;
+}
+
 /* Whether the call may go through. */
 static bool admit(void) {
-    if (!watching) return true;
+    if (!watching || in_words) return true;
     if (atomic_fetch_add(&calls, 1) + 1 != refuse_at) return true;
     refused = 1;
     errno = ENOMEM;
@@ -51,7 +66,7 @@ static bool admit(void) {
 }
 
 static void *taken(void *memory) {
-    if (memory && watching) atomic_fetch_add(&kept, 1);
+    if (memory && watching && !in_words) atomic_fetch_add(&kept, 1);
     return memory;
 }
 
@@ -75,7 +90,7 @@ void *realloc(void *memory, size_t bytes) {
 }
 
 void free(void *memory) {
-    if (memory && watching) atomic_fetch_sub(&kept, 1);
+    if (memory && watching && !in_words) atomic_fetch_sub(&kept, 1);
     __libc_free(memory);
 }
 #pragma GCC visibility pop

@@ -9,10 +9,8 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/kernels.h"
+#include "base/claims.h"
 #include "base/topk.h"
-
-#include <pthread.h>
-#include <sys/types.h>
 
 struct backend {
     struct mem *mem;
@@ -34,7 +32,6 @@ struct scratch {
 };
 
 struct workspace {
-    atomic_flag claimed;
     void *queries;        /* queries_count packed queries, float32 or the rows' integer type */
     void *packed_queries; /* the same for the tile kernel */
     float *query_norms;
@@ -51,7 +48,6 @@ struct workspace {
 /* What a pass over all codes leaves. Several bytes a row, so there are fewer of them than workspaces: as many as threads, and
  * four keep the memory busy whatever the number of callers. */
 struct survey {
-    atomic_flag claimed;
     float *upper;         /* one a row */
     uint32_t *candidates; /* candidates_count rows */
 };
@@ -81,15 +77,10 @@ struct resident {
     struct scratch *workers; /* layout.threads - 1 */
     struct survey surveys[SURVEYS_MAX];
     uint64_t *select_keys; /* rows.n: one search at a time */
-    atomic_flag select_claimed;
     /* By plane and size of k: searches that first try a part of the plane, the first one and some after each that it did not
      * decide. */
     atomic_int doubt[PLANE_COUNT][K_RANGES];
-    /* Waiting for a workspace or the select keys. `owner` finds a child after fork(), where claims of threads that do
-     * not exist there are void. */
-    _Atomic pid_t owner;
-    pthread_mutex_t mutex;
-    pthread_cond_t freed;
+    struct claims free_workspaces, free_surveys, free_select;
 };
 
 /* ---- workspace.c */

@@ -5,9 +5,7 @@
  * for each of two to four surveys. */
 #include "backend/cpu/cpu.h"
 
-#include <sched.h>
 #include <string.h>
-#include <unistd.h>
 
 static const int64_t chunk_bytes = 256 << 10;       /* rows of a part: stays in the second-level cache */
 static const int64_t tile_bytes_max = 256 << 10;    /* above this a packed row tile would not */
@@ -134,18 +132,13 @@ enum vic_status cpu_attach(struct backend *backend, const struct rows *rows, con
     if (status != VIC_OK) return status;
     char *at = memory;
     struct resident *made = take(&at, sizeof *made);
-    *made = (struct resident){.backend = backend,
-                              .rows = *rows,
-                              .layout = layout,
-                              .memory = memory,
-                              .owner = getpid(),
-                              .select_claimed = ATOMIC_FLAG_INIT};
+    *made = (struct resident){.backend = backend, .rows = *rows, .layout = layout, .memory = memory};
     for (int i = 0; i < PLANE_COUNT * K_RANGES; i++) atomic_init(&made->doubt[i / K_RANGES][i % K_RANGES], 1);
     made->workspaces = take(&at, (uint64_t)layout.workspaces * sizeof *made->workspaces);
     made->workers = take(&at, (uint64_t)layout.threads * sizeof *made->workers);
     for (int i = 0; i < layout.workspaces; i++) {
         struct workspace *workspace = &made->workspaces[i];
-        *workspace = (struct workspace){.claimed = ATOMIC_FLAG_INIT};
+        *workspace = (struct workspace){0};
         workspace->queries = take(&at, layout.queries_bytes);
         workspace->packed_queries = take(&at, layout.packed_queries_bytes);
         workspace->query_norms = take(&at, (uint64_t)layout.queries_count * 4);
@@ -161,88 +154,40 @@ enum vic_status cpu_attach(struct backend *backend, const struct rows *rows, con
     for (int i = 0; i + 1 < layout.threads; i++) made->workers[i] = take_scratch(&at, &layout);
     made->select_keys = take(&at, layout.select_bytes);
     for (int i = 0; i < layout.surveys; i++) {
-        made->surveys[i] = (struct survey){.claimed = ATOMIC_FLAG_INIT};
         made->surveys[i].upper = take(&at, (uint64_t)rows->n * sizeof(float));
         made->surveys[i].candidates = take(&at, (uint64_t)layout.candidates_count * sizeof(uint32_t));
     }
-    (void)pthread_mutex_init(&made->mutex, NULL);
-    (void)pthread_cond_init(&made->freed, NULL);
+    claims_start(&made->free_workspaces, layout.workspaces);
+    claims_start(&made->free_surveys, layout.surveys);
+    claims_start(&made->free_select, 1);
     *resident = made;
     return VIC_OK;
 }
 
-/* In a child after fork() only the forking thread exists: what others had claimed is free, the mutex is new. The child may
- * have threads of its own by now; the first of them resets, while `owner` is the negative process, and the others wait. */
-static void forked_reset(struct resident *resident) {
-    pid_t process = getpid(), owner = atomic_load(&resident->owner);
-    if (owner == process) return;
-    if (owner == -process || !atomic_compare_exchange_strong(&resident->owner, &owner, -process)) {
-        while (atomic_load(&resident->owner) != process) (void)sched_yield();
-        return;
-    }
-    for (int i = 0; i < resident->layout.workspaces; i++) atomic_flag_clear(&resident->workspaces[i].claimed);
-    for (int i = 0; i < resident->layout.surveys; i++) atomic_flag_clear(&resident->surveys[i].claimed);
-    atomic_flag_clear(&resident->select_claimed);
-    (void)pthread_mutex_init(&resident->mutex, NULL);
-    (void)pthread_cond_init(&resident->freed, NULL);
-    atomic_store(&resident->owner, process);
-}
-
 void cpu_detach(struct resident *resident) {
     if (!resident) return;
-    forked_reset(resident); /* destroying a condition that the parent's threads wait for would wait with them */
-    (void)pthread_cond_destroy(&resident->freed);
-    (void)pthread_mutex_destroy(&resident->mutex);
+    claims_stop(&resident->free_workspaces);
+    claims_stop(&resident->free_surveys);
+    claims_stop(&resident->free_select);
     mem_free(resident->backend->mem, resident->memory, resident->layout.total_bytes);
 }
 
-static struct workspace *workspace_try(struct resident *resident) {
-    for (int i = 0; i < resident->layout.workspaces; i++)
-        if (!atomic_flag_test_and_set(&resident->workspaces[i].claimed)) return &resident->workspaces[i];
-    return NULL;
-}
-
 struct workspace *workspace_claim(struct resident *resident) {
-    forked_reset(resident);
-    struct workspace *workspace = workspace_try(resident);
-    if (workspace) return workspace;
-    (void)pthread_mutex_lock(&resident->mutex);
-    while (!(workspace = workspace_try(resident))) (void)pthread_cond_wait(&resident->freed, &resident->mutex);
-    (void)pthread_mutex_unlock(&resident->mutex);
-    return workspace;
+    return &resident->workspaces[claims_take(&resident->free_workspaces)];
 }
 
-/* Under the mutex, so that a waiter between its last try and its sleep cannot miss it. */
-static void claim_clear(struct resident *resident, atomic_flag *claimed) {
-    (void)pthread_mutex_lock(&resident->mutex);
-    atomic_flag_clear(claimed);
-    (void)pthread_cond_broadcast(&resident->freed);
-    (void)pthread_mutex_unlock(&resident->mutex);
-}
-
-void workspace_release(struct resident *resident, struct workspace *workspace) { claim_clear(resident, &workspace->claimed); }
-
-static struct survey *survey_try(struct resident *resident) {
-    for (int i = 0; i < resident->layout.surveys; i++)
-        if (!atomic_flag_test_and_set(&resident->surveys[i].claimed)) return &resident->surveys[i];
-    return NULL;
+void workspace_release(struct resident *resident, struct workspace *workspace) {
+    claims_give(&resident->free_workspaces, (int)(workspace - resident->workspaces));
 }
 
 struct survey *survey_claim(struct resident *resident) {
-    struct survey *survey = survey_try(resident);
-    if (survey) return survey;
-    (void)pthread_mutex_lock(&resident->mutex);
-    while (!(survey = survey_try(resident))) (void)pthread_cond_wait(&resident->freed, &resident->mutex);
-    (void)pthread_mutex_unlock(&resident->mutex);
-    return survey;
+    return &resident->surveys[claims_take(&resident->free_surveys)];
 }
 
-void survey_release(struct resident *resident, struct survey *survey) { claim_clear(resident, &survey->claimed); }
-
-void select_claim(struct resident *resident) {
-    (void)pthread_mutex_lock(&resident->mutex);
-    while (atomic_flag_test_and_set(&resident->select_claimed)) (void)pthread_cond_wait(&resident->freed, &resident->mutex);
-    (void)pthread_mutex_unlock(&resident->mutex);
+void survey_release(struct resident *resident, struct survey *survey) {
+    claims_give(&resident->free_surveys, (int)(survey - resident->surveys));
 }
 
-void select_release(struct resident *resident) { claim_clear(resident, &resident->select_claimed); }
+void select_claim(struct resident *resident) { (void)claims_take(&resident->free_select); }
+
+void select_release(struct resident *resident) { claims_give(&resident->free_select, 0); }
