@@ -228,7 +228,7 @@ static enum vic_status graph_take(struct vic_device *device, const struct set *s
     TRY(graph_read(device, set, &graph));
     if (set->on_disk) TRY(diskann_product_take(device, set->path, &set->beside, rows, progress, &graph));
     TRY(graph_points_open(device, &index->corpus, true, &graph));
-    TRY(graph_repair(device->host_ops->pool(device->host_backend), &graph));
+    TRY(graph_repair(device->host_ops->pool(device->host_backend), &graph, progress));
     graph_points_settle(&graph);
     graph.origin = (struct graph_origin){.builder = "DiskANN"};
     TRY(index_take_graph(index, &graph));

@@ -299,7 +299,7 @@ enum vic_status graph_build(struct vic_device *device, const struct corpus *corp
                             const struct vic_progress *hook, struct graph *graph);
 /* Ties in every row that no walk could reach, into graph->own_neighbours; counts them in graph->repairs. */
 uint64_t graph_repair_bytes(int64_t n);
-enum vic_status graph_repair(struct thread_pool *pool, struct graph *graph);
+enum vic_status graph_repair(struct thread_pool *pool, struct graph *graph, const struct vic_progress *hook);
 
 struct graph_report {
     int64_t rows, edges, symmetric; /* symmetric: edges whose other direction is there too */

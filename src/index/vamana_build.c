@@ -225,16 +225,19 @@ static void extend_part(void *argument, int worker, int64_t part) {
 static enum vic_status batches_place(struct builder *builder, const struct vic_progress *hook) {
     int64_t n = builder->graph.n;
     struct progress progress = progress_start(hook, "building the graph", n);
+    enum vic_status status = VIC_OK;
     for (builder->first = builder->graph.entry_count; builder->first < n; builder->first += builder->count) {
         int64_t most = builder->first < builder->batch_most ? builder->first : builder->batch_most;
         builder->count = n - builder->first < most ? n - builder->first : most;
-        (void)thread_pool_run(builder->pool, builder->count, place_part, builder);
+        const struct progress_job place = {place_part, builder, builder->count, builder->first, 1};
+        const struct progress_job extend = {extend_part, builder, parts_of(n, TARGET_ROWS), builder->first + builder->count, 0};
+        TRY(progress_run(&progress, builder->pool, &place));
         edges_turn(builder);
-        (void)thread_pool_run(builder->pool, parts_of(n, TARGET_ROWS), extend_part, builder);
-        enum vic_status status = progress_step(&progress, builder->first + builder->count);
-        if (status != VIC_OK) return status;
+        TRY(progress_run(&progress, builder->pool, &extend));
+        TRY(progress_step(&progress, builder->first + builder->count));
     }
-    return VIC_OK;
+done:
+    return status;
 }
 
 /* ---------------------------------------------------------------- the end */
@@ -266,6 +269,14 @@ static void keep_part(void *argument, int worker, int64_t part) {
         keys_sort(keys, used, keys + used);
         for (int64_t i = 0; i < degree; i++) kept[i] = i < used ? walk_key_row(~keys[i]) : slot_unused;
     }
+}
+
+static enum vic_status rows_keep(struct builder *builder, const struct vic_progress *hook) {
+    int64_t n = builder->graph.n;
+    struct progress progress = progress_start(hook, "pruning the graph", n);
+    const struct progress_job job = {keep_part, builder, parts_of(n, TARGET_ROWS), 0, TARGET_ROWS};
+    enum vic_status status = progress_run(&progress, builder->pool, &job);
+    return status == VIC_OK ? progress_step(&progress, n) : status;
 }
 
 static enum vic_status builder_open(struct builder *builder, int64_t n) {
@@ -338,9 +349,9 @@ enum vic_status graph_build(struct vic_device *device, const struct corpus *corp
     order_make(&builder);
     TRY(batches_place(&builder, hook));
     builder.final = graph->own_neighbours;
-    (void)thread_pool_run(builder.pool, parts_of(rows->n, TARGET_ROWS), keep_part, &builder);
+    TRY(rows_keep(&builder, hook));
     graph->neighbours = graph->own_neighbours;
-    TRY(graph_repair(builder.pool, graph));
+    TRY(graph_repair(builder.pool, graph, hook));
 done:
     builder_close(&builder, rows->n);
     if (status != VIC_OK) graph_free(graph);

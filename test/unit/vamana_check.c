@@ -96,7 +96,7 @@ static void a_repair_reaches_every_row_at_any_degree(void **state) {
         int64_t lost = report.unreached;
         assert_true(lost > 0);
         graph->repairs = 0;
-        must(graph_repair(device->host_ops->pool(device->host_backend), graph));
+        must(graph_repair(device->host_ops->pool(device->host_backend), graph, NULL));
         must(graph_check(graph, &device->host, "repaired", NULL));
         assert_true(graph->repairs > 0 && graph->repairs <= lost);
         vic_index_free(index);
