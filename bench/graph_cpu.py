@@ -2,7 +2,7 @@
 
     python3 bench/graph_cpu.py LIBRARY ROWS.npy QUERIES.npy [--parts build,search,single,wide,ood,scaling]
                                [--peers hnswlib,faiss] [--cache FOLDER] [-n ROWS] [-o FILE.jsonl]
-    python3 bench/graph_cpu.py LIBRARY - - --parts million [--peers hnswlib] [--seconds S] ...
+    python3 bench/graph_cpu.py LIBRARY - - --parts million,million_scaling [--peers hnswlib] [--seconds S] ...
 
 LIBRARY is libvicinal.so. Every system builds its index of the same float32 rows of unit length (cosine) with all threads,
 degree 64 (M = 32, efConstruction = 200), and is then asked for the nearest of all queries at once, at rising beams; each round
@@ -16,8 +16,9 @@ as found. Ours is asked over 8-bit and over 4-bit codes. Parts:
     ood       queries far from the rows: the middle of two
     scaling   ours alone: building and searching on one thread and on two
     million   1,000,000 x 128 bytes of the manifold of `vicinal gen`, l2: building, searching at .95 and .99
+    million_scaling   the same rows on one thread and on two, ours alone
 
-Built indexes are kept in --cache and serve all later parts and runs, so that each run stays short. hnswlib's million is built in
+-n takes the first rows only. Built indexes are kept in --cache and serve all later parts and runs, so that each run stays short. hnswlib's million is built in
 pieces of --seconds at most: run the part again until it is complete. Appends JSON lines, first the environment (fields:
 docs/benchmarks.md).
 """
@@ -244,10 +245,12 @@ class Bench:
             self.record(record="graph scaling", what=what, threads=self.threads, times=round(float(values[1] / values[self.threads]), 3),
                         **self.shape)
 
+    part_million_scaling = part_scaling
+
     def part_million(self):
         if "hnswlib" in self.peers and not self.hnswlib_in_pieces():
             return
-        self.curves("graph", self.systems(self.threads), self.queries, 10, (16, 24, 32, 48, 64, 96, 144), (.95, .99), 3)
+        self.curves("graph", self.systems(self.threads), self.queries, 10, (10, 12, 16, 24, 32, 48, 64, 96), (.95, .99), 3)
 
     def hnswlib_in_pieces(self):
         """Adds rows until the time is up; what is there is kept with the seconds that it took. True: it is complete."""
@@ -283,7 +286,7 @@ def million(arguments, record):
         if not os.path.exists(path):
             subprocess.run([program, "gen", "manifold", path, "--n", str(count), "--dim", "128", "--first", str(first), "--type", "u8"],
                            check=True)
-    return Bench(arguments, "manifold", np.load(rows), np.load(queries), "l2", record)
+    return Bench(arguments, "manifold", np.load(rows)[:arguments.n or None], np.load(queries), "l2", record)
 
 
 def unit_rows(arguments):
@@ -307,7 +310,7 @@ def main():
     record(**exact_cpu.environment(f"bench/graph_cpu.py --parts {arguments.parts} --peers {arguments.peers}"))
     benches = {}
     for part in arguments.parts.split(","):
-        kind = "million" if part == "million" else "rows"
+        kind = "million" if part.startswith("million") else "rows"
         if kind not in benches:
             benches[kind] = million(arguments, record) if kind == "million" else Bench(
                 arguments, os.path.splitext(os.path.basename(arguments.rows))[0], *unit_rows(arguments), "cosine", record)
