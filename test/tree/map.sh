@@ -1,7 +1,7 @@
 #!/bin/sh
 # The map and the tree are one: every file of src/ has exactly one place in the table of docs/map.md, every name there has a
-# file, every other folder has a row, and every path that a page or a comment names is there. Then the check is checked, on a
-# copy with one fault each.
+# file, every other folder has a row, and every path that a page or a comment names is there, and every command of ./dev and of
+# the program. Then the check is checked, on a copy with one fault each.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -14,7 +14,7 @@ bad = []
 tops = [name for name in sorted(os.listdir(".")) if os.path.isdir(name) and not name.startswith((".", "build"))]
 files = [os.path.join(folder, name) for top in tops for folder, _, names in os.walk(top) for name in names
          if "__pycache__" not in folder]
-page = open("docs/map.md").read()
+page, dev = open("docs/map.md").read(), open("dev").read() + open("test/run.sh").read()
 
 table = re.findall(r"^\| (src/\S*) \| ([^|]+) \| [^|]+ \|$", page.split("## The files of src/")[1], re.M)
 patterns = [(folder, stem.strip()) for folder, stems in table for stem in stems.split(",")]
@@ -45,6 +45,9 @@ for path in pages + [path for path in files if path.endswith((".md", ".c", ".h",
         if not glob.glob(name + "*"):
             bad.append(f"{path}:{text.count(chr(10), 0, match.start()) + 1}: names {match[1]}, which is not there")
     if path.endswith(".md"):
+        for word, command in re.findall(r"(\./dev|`vicinal|^vicinal) ([a-z]+)", text, re.M):
+            if not (f"run_{command}()" in dev if word == "./dev" else os.path.exists(f"cli/{command}.c")):
+                bad.append(f"{path}: names the command {word.strip('`')} {command}, which is not there")
         for link in re.findall(r"\]\(([^)#:]+)\)", text):
             if not os.path.exists(os.path.join(os.path.dirname(path), link)):
                 bad.append(f"{path}: links to {link}, which is not there")
@@ -73,5 +76,7 @@ fault 'rm src/base/clock.h' 'no file of src/base/ is called clock'
 fault 'mkdir server' 'server has no row'
 fault 'mkdir test/planted' 'test/planted has no row'
 fault 'rm docs/numerics.md' 'names docs/numerics.md, which is not there'
+fault 'rm cli/eval.c' 'README.md: names the command vicinal eval, which is not there'
+fault 'echo "./dev planted" >>CONTRIBUTING.md' 'CONTRIBUTING.md: names the command ./dev planted'
 fault 'rm docs/numerics.md' 'docs/map.md: links to numerics.md'
 fault 'sed -i "s|fpenv[.]h|fpEnv.h|" docs/numerics.md' 'base/fpEnv.h, which is not there'

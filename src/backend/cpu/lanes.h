@@ -1,5 +1,5 @@
 /* What every lanes header begins with. A lanes header gives one instruction set's registers the names that kernel_scan.h,
- * kernel_tile.h, kernel_exact.h and kernel_columns.h are written in, so that each algorithm exists once:
+ * kernel_tile.h, kernel_exact.h, kernel_plane.h and kernel_columns.h are written in, so that each algorithm exists once:
  *
  *   floats   LANES float32: zero, load (converting from any stored type), load_some (no byte past the last element is
  *            read), broadcast, store, add, sub, mul, fma; min, max, pick_less (a < b ? less : other), none of them for NaN;

@@ -1,8 +1,8 @@
 /* Sizes, allocation and claiming of search workspaces.
  *
  * Everything lies in one block, cut by a running offset, so a plan is the block's size and an allocation can fail in one
- * place only. About 12 MiB whatever the corpus, plus 8 bytes a row for selection by large k, and with planes six bytes a row
- * for each of two to four surveys. */
+ * place only. 6 to 18 MiB up to sixteen threads whatever the corpus, plus 8 bytes a row for selection by large k, and
+ * with planes six bytes a row for each of two to four surveys. */
 #include "backend/cpu/cpu.h"
 
 #include <string.h>
