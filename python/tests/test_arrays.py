@@ -219,6 +219,22 @@ class Exported:
         return new_capsule(ctypes.addressof(managed), b"dltensor_versioned" if self.versioned else b"dltensor", None)
 
 
+def test_a_tensor_with_a_gradient_is_read_without_it(numbers):
+    rows = numbers.standard_normal((3, 8), np.float32)
+
+    class Trained(Exported):
+        requires_grad = True
+
+        def detach(self):
+            return Exported(self.array)
+
+        def __dlpack__(self, **keywords):
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+
+    index = vicinal.build(Trained(rows))
+    assert np.array_equal(index.vectors(), rows) and index.search(Trained(rows[2]), 1).ids.tolist() == [2]
+
+
 @pytest.mark.parametrize("versioned", [True, False])
 def test_numpy_s_own_capsules_are_read_in_place_and_given_back(numbers, versioned):
     rows = numbers.standard_normal((40, 8), np.float32)

@@ -80,6 +80,8 @@ def packed(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
 def _request(array: Any, stream: Optional[int]) -> Any:
     """The producer's capsule: versioned if it can, unversioned if it never heard of versions."""
     keywords = {} if stream is None else {"stream": stream}
+    if getattr(array, "requires_grad", False):  # PyTorch lends no tensor that a gradient is kept for; here it is only read
+        array = array.detach()
     try:
         return array.__dlpack__(max_version=(1, 1), **keywords)
     except TypeError:
