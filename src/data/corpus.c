@@ -7,18 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-int64_t corpus_find(const struct corpus *corpus, int64_t id) {
-    const struct rows *rows = &corpus->rows;
-    if (!rows->ids) return id >= 0 && id < rows->n ? id : -1;
-    int64_t low = 0, high = rows->n;
+int64_t ids_find(const int64_t *ids, int64_t n, int64_t id) {
+    int64_t low = 0, high = n;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (rows->ids[middle] < id)
+        if (ids[middle] < id)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < rows->n && rows->ids[low] == id ? low : -1;
+    return low < n && ids[low] == id ? low : -1;
 }
 
 enum vic_status corpus_text(const struct corpus *corpus, int64_t row, const char **text, size_t *bytes) {

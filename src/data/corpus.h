@@ -28,8 +28,13 @@ struct corpus {
     void *own_plane_norms;
 };
 
-/* The row that has this id, or -1. */
-int64_t corpus_find(const struct corpus *corpus, int64_t id);
+/* The row among ascending ids that has this one, or -1. */
+int64_t ids_find(const int64_t *ids, int64_t n, int64_t id);
+/* The same in a corpus, whose ids may be its row numbers: then it is asked for by the hundred thousand. */
+static inline int64_t corpus_find(const struct corpus *corpus, int64_t id) {
+    const struct rows *rows = &corpus->rows;
+    return rows->ids ? ids_find(rows->ids, rows->n, id) : id >= 0 && id < rows->n ? id : -1;
+}
 /* The text of a row; VIC_FORMAT when a file's offsets are not in order or leave the texts. */
 enum vic_status corpus_text(const struct corpus *corpus, int64_t row, const char **text, size_t *bytes);
 /* The id of a row. */
