@@ -91,12 +91,13 @@ done:
 /* ---- many queries */
 
 /* Queries [first, first + count) and the block's lists: runs of rows, each after the floors have been raised by those before
- * it. The first run is short, since all of it enters the lists. */
+ * it. The first run is short, since all of it enters the lists, and a list is cut by one block of threads; then as many rows as
+ * lists have room for, whatever enters. */
 static enum vic_status block_search(const struct run *run, int64_t first, struct tile_args *tile, int64_t keep,
                                     struct hit_slots slots) {
     int64_t n = run->resident->rows.n, reserve = keep + cut_slack(keep);
-    int64_t later = tile->capacity < n ? tile->capacity - reserve : n;
-    int64_t part = least_of(tile->capacity < n ? 4 * keep + 4096 : n, later);
+    int64_t later = tile->capacity < n ? tile->capacity - reserve : n, start = 4 * keep + 4096;
+    int64_t part = tile->capacity < n || n > 4 * start ? least_of(start, later) : n;
     enum vic_status status = VIC_OK;
     struct cut_args cut = {.rows = tile->rows,
                            .lists = tile->lists,
