@@ -406,9 +406,10 @@ struct vic_open_options {
 };
 
 /* Maps an index file. Counts and offsets are checked against the file's size before any use; the rows are read when they
- * are searched (for a GPU: now). The file must not be changed while it is open (saving over it is fine: a save makes a new file).
- * A graph of DiskANN with PREFIX.data beside it, or PREFIX_disk.index, is read into memory instead: an index with a graph whose
- * ids are row numbers, with the product codes of its files. VIC_TYPE: dtype must be given. VIC_UNSUPPORTED: degree over 512. */
+ * are searched (for a GPU: now). The file must not be changed while it is open (saving over it is fine: a save makes a new
+ * file). A graph of DiskANN with PREFIX.data beside it, or PREFIX_disk.index, is read into memory instead: an index with a
+ * graph whose ids are row numbers, with the product codes of its files. VIC_TYPE: dtype must be given. VIC_UNSUPPORTED: degree
+ * over 512. */
 VIC_API enum vic_status vic_index_open(struct vic_device *device, const char *path, const struct vic_open_options *options,
                                        struct vic_index **index);
 
@@ -447,8 +448,8 @@ struct vic_index_info {
     float graph_alpha;      /* the same */
     char graph_builder[32]; /* what built it, "vicinal 2": another number, another graph of the same rows. "": not known */
     int32_t pq_chunks, pq_centres; /* product codes: bytes a row, values a byte takes; 0: none */
-    double pq_error;               /* mean squared distance of rows (cosine: at unit length) from what their codes stand for */
-    double pq_error_largest;       /* the largest of these */
+    double pq_error;         /* mean squared distance of rows as coded (cosine: at unit length) from what codes stand for */
+    double pq_error_largest; /* the largest of these */
 };
 
 /* info->size must be set. Any thread. */

@@ -77,11 +77,13 @@ enum vic_status diskann_lists_open(const struct vic_index *index, struct diskann
 enum vic_dtype diskann_type(const struct rows *rows) { return dtype_is_integer(rows->dtype) ? rows->dtype : VIC_F32; }
 static uint64_t written_bytes(const struct rows *rows) { return (uint64_t)rows->dim * vic_dtype_bytes(diskann_type(rows)); }
 
+/* A row that float32 has made as long as it could is left as it is, so that what came from DiskANN goes out again. */
 static void unit_length(float *values, int64_t dim) {
     double sum = 0;
     for (int64_t j = 0; j < dim; j++) sum += (double)values[j] * (double)values[j];
     double norm = sqrt(sum);
-    for (int64_t j = 0; j < dim && norm > 0; j++) values[j] = (float)((double)values[j] / norm);
+    bool is = fabs(norm - 1) <= 1e-6;
+    for (int64_t j = 0; j < dim && norm > 0 && !is; j++) values[j] = (float)((double)values[j] / norm);
 }
 
 void diskann_row(const struct rows *rows, int64_t row, void *out) {

@@ -8,25 +8,11 @@ enum { DIM = 2, NODES_MOST = 2000, CENTRES_MOST = 64 };
 
 static struct vic_device *device;
 
-static void ask(struct vic_index *index) {
-    static float query[65536];
-    int64_t ids[8];
-    struct vic_index_info info = {.size = sizeof info};
-    if (vic_index_info(index, &info) != VIC_OK) abort();
-    const struct vic_matrix queries = {.data = query, .rows = 1, .dim = info.dim};
-    const struct vic_hits hits = {.ids = ids};
-    if (vic_index_search(index, &queries, 8, NULL, &hits) != VIC_OK) abort();
-    for (int i = 0; i < 8; i++)
-        if (ids[i] < -1 || ids[i] >= info.rows) abort();
-    if (vic_index_check(index, NULL) != VIC_OK) abort(); /* whatever came in, what is there is right */
-    vic_index_free(index);
-}
-
 static void open_path(const char *path, enum vic_dtype dtype) {
     const struct vic_open_options options = {.size = sizeof options, .dtype = dtype};
     struct vic_index *index = NULL;
     if (vic_index_open(device, path, &options, &index) == VIC_OK)
-        ask(index);
+        input_ask(index);
     else if (index || !vic_last_error()[0])
         abort();
 }

@@ -57,4 +57,23 @@ static inline void input_read(const struct input *input, const char *format, con
     vic_reader_close(reader);
 }
 
+/* Whatever came in, what opened is right in itself and can be searched; frees it. */
+static inline void input_ask(struct vic_index *index) {
+    static float query[65536];
+    int64_t ids[8];
+    struct vic_index_info info = {.size = sizeof info};
+    if (vic_index_info(index, &info) != VIC_OK) abort();
+    const struct vic_matrix queries = {.data = query, .rows = 1, .dim = info.dim};
+    const struct vic_hits hits = {.ids = ids};
+    const enum vic_codes codes[] = {0, VIC_CODES_PQ};
+    for (int walk = 0; walk < (info.pq_chunks ? 2 : 1); walk++) {
+        const struct vic_search_options options = {.size = sizeof options, .codes = codes[walk]};
+        if (vic_index_search(index, &queries, 8, &options, &hits) != VIC_OK) abort();
+        for (int i = 0; i < 8; i++)
+            if (ids[i] < -1 || ids[i] >= info.rows) abort();
+    }
+    if (vic_index_check(index, NULL) != VIC_OK) abort();
+    vic_index_free(index);
+}
+
 #endif

@@ -1,8 +1,10 @@
 """DiskANN itself as the judge of what we read and write of its files; wants diskannpy 0.7.0 (and with it NumPy below 2).
 
     diskann.py golden FOLDER              small sets of every kind, as test/data/diskann keeps them
-    diskann.py build ROWS.npy FOLDER      indexes in memory (mem) and on disk (disk) of these rows, and queries.fbin
-    diskann.py search FOLDER PREFIX KIND QUERIES.fbin K BEAM OUT.bin    KIND: memory or disk; OUT: ground truth's layout
+    diskann.py build ROWS.npy FOLDER METRIC    indexes in memory (mem) and on disk (disk; it has none for cosine) of these rows,
+                                               for mips of lengths that differ; the rows as rows.npy, and queries.fbin
+    diskann.py search FOLDER PREFIX KIND QUERIES.fbin K BEAM OUT.bin
+        KIND: memory, disk, or disk-l2 for a set without a description; OUT: ground truth's layout
 """
 import os
 import sys
@@ -54,8 +56,9 @@ def search(folder, prefix, kind, queries, k, beam):
                                             index_prefix=prefix)
         found = index.batch_search(queries, k_neighbors=k, complexity=beam, num_threads=1)
     else:
+        described = {} if kind == "disk" else dict(distance_metric="l2", vector_dtype=queries.dtype.type, dimensions=queries.shape[1])
         # with one thread it waits for itself for ever
-        index = diskannpy.StaticDiskIndex(index_directory=folder, num_threads=2, num_nodes_to_cache=0, index_prefix=prefix)
+        index = diskannpy.StaticDiskIndex(index_directory=folder, num_threads=2, num_nodes_to_cache=0, index_prefix=prefix, **described)
         found = index.batch_search(queries, k_neighbors=k, complexity=beam, beam_width=2, num_threads=2)
     return found.identifiers.astype(np.uint32), found.distances.astype(np.float32)
 
@@ -77,21 +80,25 @@ def golden(folder):
     dynamic.save(folder, "dyn")
 
 
-def build(path, folder):
+def build(path, folder, metric):
     rows = np.ascontiguousarray(np.load(path), dtype=np.float32)
     random = np.random.default_rng(7)
+    if metric == "mips":
+        rows *= np.exp(0.3 * random.standard_normal((len(rows), 1))).astype(np.float32)
+    np.save(os.path.join(folder, "rows.npy"), rows)
     pairs = random.integers(0, len(rows), (2, 1000)) # questions between two rows: neither near nor far
     save_bin(os.path.join(folder, "queries.fbin"), ((rows[pairs[0]] + rows[pairs[1]]) / 2).astype(np.float32))
     threads = os.cpu_count()
-    build_memory(rows, folder, "mem", 32, beam=64, threads=threads)
-    build_disk(rows, folder, "disk", 32, beam=64, threads=threads, chunks=min(96, rows.shape[1]))
+    build_memory(rows, folder, "mem", 32, metric, beam=64, threads=threads)
+    if metric != "cosine":
+        build_disk(rows, folder, "disk", 32, metric, beam=64, threads=threads, chunks=min(96, rows.shape[1]))
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "golden":
         golden(sys.argv[2])
     elif sys.argv[1] == "build":
-        build(sys.argv[2], sys.argv[3])
+        build(*sys.argv[2:5])
     elif sys.argv[1] == "search":
         folder, prefix, kind, queries, k, beam, out = sys.argv[2:9]
         dtype = {".fbin": np.float32, ".u8bin": np.uint8, ".i8bin": np.int8}[os.path.splitext(queries)[1]]

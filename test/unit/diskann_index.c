@@ -382,6 +382,26 @@ static void inner_products_on_a_disk_have_a_coordinate_more(void **state) {
     scratch_clear();
 }
 
+/* Rows that are unit vectors already, as DiskANN leaves them for cosine, keep every bit. */
+static void unit_vectors_go_out_as_they_came_in(void **state) {
+    (void)state;
+    static const char *const ends[] = {"", ".data", "_metadata.bin"};
+    struct vic_index *index = opened(GOLDEN "f", VIC_COSINE, 0);
+    save(index, scratch_path("one"), "diskann");
+    vic_index_free(index);
+    index = opened(scratch_path("one"), 0, 0);
+    assert_int_equal(index->corpus.rows.metric, VIC_COSINE);
+    save(index, scratch_path("two"), "diskann");
+    vic_index_free(index);
+    for (int i = 0; i < 3; i++) {
+        char one[32], two[32];
+        (void)snprintf(one, sizeof one, "one%s", ends[i]);
+        (void)snprintf(two, sizeof two, "two%s", ends[i]);
+        check_same_files(scratch_path(one), scratch_path(two));
+    }
+    scratch_clear();
+}
+
 static void a_node_longer_than_a_sector_takes_several(void **state) {
     (void)state;
     const struct diskann_sample wide = {.n = 300, .dim = 1100, .dtype = VIC_F32, .room = 16, .start = 7};
@@ -522,6 +542,7 @@ int main(void) {
         cmocka_unit_test(the_start_leads_to_every_entry_point),
         cmocka_unit_test(disk_indexes_come_out_as_they_went_in),
         cmocka_unit_test(inner_products_on_a_disk_have_a_coordinate_more),
+        cmocka_unit_test(unit_vectors_go_out_as_they_came_in),
         cmocka_unit_test(a_node_longer_than_a_sector_takes_several),
         cmocka_unit_test(files_of_another_set_are_in_the_way),
         cmocka_unit_test(what_diskann_cannot_hold_is_not_written),
