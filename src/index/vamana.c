@@ -82,7 +82,7 @@ static void query_walk(struct search_job *job, int64_t j, void *room) {
     job->points->kind->aim(job->points, &query, room, &aim);
     struct walk walk = {.keys = keys, .beam = job->beam, .list = job->list, .parents = job->parents};
     graph_walk(graph, graph->entry_count, &aim, &walk);
-    exact->kind->aim(exact, &query, room, &aim);
+    exact->ops->aim(exact->backend, exact->rows, &query, (float *)room, &aim.row);
     walk_score(job, j, &aim, &walk);
     atomic_fetch_add(&job->hops, walk.hops);
     atomic_fetch_add(&job->distances, walk.distances);

@@ -79,6 +79,7 @@ struct walk_state {
     enum vic_dtype query_dtype;
     int8_t *query_codes;
     float step; /* what a query's code stands for under l2; nothing else orders by it */
+    bool whole; /* the codes are the query, which has values of the rows' integer type */
     bool *met;
     struct candidate *list;
     int64_t count, room; /* room: rows that the list holds */
@@ -95,10 +96,23 @@ static void query_code(struct walk_state *state) {
     state->step = largest / 127;
 }
 
+static void query_take_whole(struct walk_state *state) {
+    const struct data *data = state->walker->data;
+    state->whole = (data->dtype == VIC_I8 || data->dtype == VIC_U8) && state->query_dtype == VIC_F32;
+    for (int64_t i = 0; state->whole && i < data->dim; i++) {
+        float value = element_get(state->query_dtype, state->query, i);
+        float held =
+            data->dtype == VIC_I8 ? (float)(int8_t)fmaxf(fminf(value, 127), -128) : (float)(uint8_t)fmaxf(fminf(value, 255), 0);
+        state->whole = held == value;
+        state->query_codes[i] = (int8_t)(int)held;
+    }
+}
+
 static float distance_of(const struct walk_state *state, uint32_t row) {
     const struct data *data = state->walker->data;
     if (!state->codes) {
-        float score = oracle_score(data, row, state->query, state->query_dtype);
+        float score = state->whole ? oracle_score(data, row, state->query_codes, data->dtype)
+                                   : oracle_score(data, row, state->query, state->query_dtype);
         return data->metric == VIC_L2 ? score : -score;
     }
     const int8_t *codes = state->codes->codes + row * data->dim;
@@ -178,6 +192,7 @@ int32_t walker_search(const struct walker *walker, const void *query, enum vic_d
     memset(state.met, 0, n);
     state.list = take((size_t)(state.room + 1) * sizeof *state.list);
     query_code(&state);
+    if (wish->codes == VIC_CODES_ROWS) query_take_whole(&state);
     walk(&state, wish->beam, wish->parents);
     for (int64_t i = 0; i < state.count; i++) {
         rows[i] = state.list[i].row;

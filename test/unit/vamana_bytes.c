@@ -192,11 +192,54 @@ static void integer_rows_are_their_own_codes_and_nothing_is_kept_beside_them(voi
     vic_device_free(device);
 }
 
+static int64_t hops_of(const struct vic_index *index, const void *query, int64_t dim, enum vic_dtype dtype, int32_t beam,
+                       int64_t *ids) {
+    struct vic_search_stats stats = {.size = sizeof stats};
+    const struct vic_search_options options = {.size = sizeof options, .path = VIC_PATH_GRAPH, .stats = &stats, .beam = beam};
+    const struct vic_matrix matrix = matrix_of(query, 1, dim, dtype);
+    must(vic_index_search(index, &matrix, 10, &options, &(struct vic_hits){.ids = ids}));
+    return stats.hops * 10000 + stats.distances;
+}
+
+/* Sums beyond 2^24, where canonical and exact ones part: a walk by whole numbers is the walk by the same bytes. Numbers that
+ * are not of the rows' type are taken as what they are: with a list of all rows the answer is the exact one. */
+static void float_queries_of_whole_numbers_walk_as_bytes(void **state) {
+    (void)state;
+    enum { DIM = 3000 };
+    static const float odd[] = {0.25f, -129, 256, 1e9f, -1e9f, 0x1p-140f};
+    static float query[DIM];
+    struct vic_device *device = device_of(1);
+    struct random random = {8};
+    for (int round = 0; round < 6; round++) {
+        enum vic_dtype dtype = round % 2 ? VIC_U8 : VIC_I8;
+        struct data data = bytes_draw(&random, dtype, (enum vic_metric)(VIC_DOT + round / 2), DIM);
+        struct vic_index *index = graph_of(device, &data, 6, 20);
+        int64_t ids[10], same[10], exact[10];
+        for (int64_t row = 3; row < 20; row++) {
+            for (int64_t i = 0; i < DIM; i++) query[i] = element_get(dtype, data.rows, row * DIM + i);
+            const void *bytes = (const char *)data.rows + row * DIM;
+            assert_int_equal(hops_of(index, query, DIM, VIC_F32, 12, ids), hops_of(index, bytes, DIM, dtype, 12, same));
+            for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+                const struct vic_search_options options = {.size = sizeof options, .path = VIC_PATH_SCAN};
+                const struct vic_matrix matrix = matrix_of(query, 1, DIM, VIC_F32);
+                query[row] = odd[i];
+                (void)hops_of(index, query, DIM, VIC_F32, N, ids);
+                must(vic_index_search(index, &matrix, 10, &options, &(struct vic_hits){.ids = exact}));
+                assert_memory_equal(ids, exact, sizeof ids);
+            }
+        }
+        vic_index_free(index);
+        free(data.rows);
+    }
+    vic_device_free(device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(distances_of_integer_rows_are_exact_on_every_processor, test_tell),
         cmocka_unit_test(walks_begin_in_the_middle_of_integer_rows),
         cmocka_unit_test(integer_rows_are_their_own_codes_and_nothing_is_kept_beside_them),
+        cmocka_unit_test(float_queries_of_whole_numbers_walk_as_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
