@@ -1,5 +1,5 @@
 /* What the GPU allows, measured in the run whose results stand beside it: plain reads of memory and of the second cache,
- * the link, and the least that one launch and one synchronisation cost. Prints JSON lines. */
+ * the link, and the least that a launch costs the host, alone and with a synchronisation. Prints JSON lines. */
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -28,13 +28,19 @@ __global__ static void fill_kernel(uint32_t *data, size_t count) {
         data[i] = (uint32_t)i * 2654435761u;
 }
 __global__ static void empty_kernel() {}
+struct arguments {
+    char bytes[256];
+};
+__global__ static void given_kernel(arguments) {}
 
-template <class Act> static double median_us(int turns, const Act &act) {
+/* `after` is not timed. */
+template <class Act, class After> static double median_us(int turns, const Act &act, const After &after) {
     std::vector<double> times;
     for (int i = 0; i < turns + 5; i++) {
         auto began = std::chrono::steady_clock::now();
         act();
         std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - began;
+        after();
         if (i >= 5) times.push_back(took.count());
     }
     std::sort(times.begin(), times.end());
@@ -92,9 +98,16 @@ int main() {
     limit("plain read of 20 MB, twenty times", "gbps", 20.0 * (double)cached / cache_us / 1e3);
     double up = gpu_us(stream, [&] { must(cudaMemcpyAsync(data, host, (size_t)1 << 30, cudaMemcpyHostToDevice, stream)); });
     limit("PCIe to the device, pinned", "gbps", (double)((size_t)1 << 30) / up / 1e3);
-    limit("launch and synchronise", "us", median_us(2000, [&] {
-              empty_kernel<<<1, 32, 0, stream>>>();
-              must(cudaStreamSynchronize(stream));
-          }));
+    limit("launch with 256 bytes, the host's time", "us",
+          median_us(
+              2000, [&] { given_kernel<<<264, 512, 0, stream>>>({}); }, [&] { must(cudaStreamSynchronize(stream)); }));
+    limit("launch and synchronise", "us",
+          median_us(
+              2000,
+              [&] {
+                  empty_kernel<<<1, 32, 0, stream>>>();
+                  must(cudaStreamSynchronize(stream));
+              },
+              [] {}));
     return 0;
 }

@@ -128,9 +128,9 @@ static void winners_with_one_hit_and_with_many_give_all(void **state) {
     (void)state;
     static const enum vic_dtype types[] = {VIC_F32, VIC_BF16, VIC_I8};
     static const int64_t ks[] = {1, 3, 30, 300, 1000, 2048};
-    for (int i = 0; i < 3; i++) {
+    for (int i = brief() ? 2 : 0; i < 3; i++) {
         enum values values = types[i] == VIC_I8 ? VALUES_SMALL_INT : VALUES_UNIT;
-        struct data data = data_make(20 + (uint64_t)i, brief() ? 6000 : 300000, 32, types[i], VIC_DOT, values);
+        struct data data = data_make(20 + (uint64_t)i, brief() ? 2000 : 300000, 32, types[i], VIC_DOT, values);
         struct pair pair = pair_build(&data);
         for (int j = 0; j < (brief() ? 2 : 6); j++) {
             struct vic_matrix query = matrix_of(data.rows, 1, 32, types[i]);

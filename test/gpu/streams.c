@@ -125,6 +125,110 @@ static void streams_in_turn_do_not_mix(void **state) {
     cuda_must(cudaStreamDestroy(other));
 }
 
+/* One search on a stream, its query and hits on the device. */
+struct asked {
+    cudaStream_t stream;
+    float *query;
+    int64_t number, nq; /* of the first query, and how many */
+    struct vic_hits hits;
+};
+
+static struct asked asked_make(cudaStream_t at, int64_t number, int64_t nq) {
+    return (struct asked){at, to_device(NULL, (size_t)nq * DIM * 4), number, nq, hits_on_device(nq, K)};
+}
+
+/* The queries come `ms` late; nobody waits. */
+static void asked_enqueue(const struct asked *asked, const struct vic_index *index, int ms) {
+    struct vic_search_options options = {.size = sizeof options, .stream = asked->stream};
+    struct vic_matrix matrix = on_device(asked->query, asked->nq);
+    int count = (int)asked->nq * DIM;
+    cuda_must(launch_late_copy(asked->query, queries_device + asked->number * DIM, count, ms, asked->stream));
+    must(vic_index_search(index, &matrix, K, &options, &asked->hits));
+}
+
+static void asked_check(struct asked *asked) {
+    equal_on_device(&asked->hits, asked->number, asked->nq, K);
+    hits_release(&asked->hits);
+    cuda_must(cudaFree(asked->query));
+}
+
+/* Every stream's work lasts until all have asked, and there are more of them than workspaces: so a search is let in behind
+ * another stream's, single behind batch and the other way round, and no call waits for it. */
+static void more_streams_than_workspaces_wait_on_the_device(void **state) {
+    (void)state;
+    enum { STREAMS = 40, LATE_MS = 50 };
+    struct asked asked[STREAMS];
+    for (int i = 0; i < STREAMS; i++) {
+        cudaStream_t own;
+        cuda_must(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
+        asked[i] = asked_make(own, i % (QUERIES - 3), i % 3 == 2 ? 3 : 1);
+    }
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < STREAMS; i++) asked_enqueue(&asked[i], pair.gpu, LATE_MS);
+        for (int i = 0; i < STREAMS && turn > 0; i++) /* the first turn makes workspaces, which takes its time */
+            assert_int_equal(cudaStreamQuery(asked[i].stream), cudaErrorNotReady);
+        cuda_must(cudaDeviceSynchronize());
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        asked_check(&asked[i]);
+        cuda_must(cudaStreamDestroy(asked[i].stream));
+    }
+}
+
+/* A stream may be destroyed with its work outstanding, and the next one made is then often found at the same address. */
+static void a_stream_in_the_place_of_another_is_another(void **state) {
+    (void)state;
+    enum { EACH = 20 };
+    for (int64_t nq = 1; nq <= 3; nq += 2) {
+        struct asked asked[2 * EACH];
+        for (int half = 0; half < 2; half++) {
+            cudaStream_t own;
+            cuda_must(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
+            for (int i = half * EACH; i < (half + 1) * EACH; i++) {
+                asked[i] = asked_make(own, (i + 17 * half) % (QUERIES - 3), nq);
+                asked_enqueue(&asked[i], pair.gpu, i == half * EACH ? 20 : 0);
+            }
+            cuda_must(cudaStreamDestroy(own));
+        }
+        cuda_must(cudaDeviceSynchronize());
+        for (int i = 0; i < 2 * EACH; i++) asked_check(&asked[i]);
+    }
+}
+
+/* Freeing the index waits for what was asked of it, also when the stream is gone. */
+static void an_index_is_freed_behind_its_searches(void **state) {
+    (void)state;
+    for (int64_t nq = 1; nq <= 3; nq += 2) {
+        struct pair own = pair_build(&data);
+        cudaStream_t gone;
+        cuda_must(cudaStreamCreateWithFlags(&gone, cudaStreamNonBlocking));
+        struct asked one = asked_make(gone, 3, nq), other = asked_make(stream, 5, nq);
+        asked_enqueue(&one, own.gpu, 30);
+        asked_enqueue(&other, own.gpu, 30);
+        cuda_must(cudaStreamDestroy(gone));
+        pair_free(&own);
+        asked_check(&one);
+        asked_check(&other);
+    }
+}
+
+/* On one stream: what the host sends goes through memory that a search before it, still to come, does not read. */
+static void host_queries_come_after_device_queries(void **state) {
+    (void)state;
+    struct asked late = asked_make(stream, 7, 1);
+    struct vic_hits hits = hits_on_device(2, K);
+    struct vic_search_options options = {.size = sizeof options, .stream = stream};
+    struct vic_matrix host = matrix_of(queries + 9 * DIM, 2, DIM, VIC_F32);
+    for (int turn = 0; turn < 5; turn++) {
+        asked_enqueue(&late, pair.gpu, 10);
+        must(vic_index_search(pair.gpu, &host, K, &options, &hits));
+    }
+    cuda_must(cudaStreamSynchronize(stream));
+    equal_on_device(&hits, 9, 2, K);
+    hits_release(&hits);
+    asked_check(&late);
+}
+
 /* Every combination of places, with and without a stream of the caller. */
 static void queries_and_hits_may_each_lie_on_either_side(void **state) {
     (void)state;
@@ -145,7 +249,7 @@ static void queries_and_hits_may_each_lie_on_either_side(void **state) {
     }
 }
 
-/* A captured search is replayed with other queries in the same place, while ordinary searches go on. */
+/* A captured search is replayed with other queries in the same place, while ordinary searches go on, there and elsewhere. */
 static void a_captured_search_can_be_replayed(void **state) {
     (void)state;
     for (int64_t nq = 1; nq <= QUERIES; nq += QUERIES - 1) {
@@ -166,8 +270,12 @@ static void a_captured_search_can_be_replayed(void **state) {
             cuda_must(cudaGraphLaunch(runnable, stream));
             struct vic_matrix ordinary = matrix_of(queries, nq, DIM, VIC_F32);
             pair_check(&pair, &ordinary, K, 0, NULL, 0);
+            struct asked behind = asked_make(stream, 11, nq == 1 ? 1 : 3);
+            asked_enqueue(&behind, pair.gpu, 0);
+            cuda_must(cudaGraphLaunch(runnable, stream));
             cuda_must(cudaStreamSynchronize(stream));
             equal_on_device(&hits, first, nq, K);
+            asked_check(&behind);
         }
         cuda_must(cudaGraphExecDestroy(runnable));
         cuda_must(cudaGraphDestroy(graph));
@@ -212,6 +320,10 @@ int main(void) {
         cmocka_unit_test(CON_03_a_late_query_is_waited_for_on_the_stream),
         cmocka_unit_test(hits_are_valid_in_stream_order),
         cmocka_unit_test(streams_in_turn_do_not_mix),
+        cmocka_unit_test(more_streams_than_workspaces_wait_on_the_device),
+        cmocka_unit_test(a_stream_in_the_place_of_another_is_another),
+        cmocka_unit_test(an_index_is_freed_behind_its_searches),
+        cmocka_unit_test(host_queries_come_after_device_queries),
         cmocka_unit_test(queries_and_hits_may_each_lie_on_either_side),
         cmocka_unit_test(a_captured_search_can_be_replayed),
         cmocka_unit_test(what_a_capture_cannot_hold_is_refused),

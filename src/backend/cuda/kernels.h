@@ -83,7 +83,8 @@ struct scan_args {
     uint32_t keep;          /* hits wanted, at most SMALL_KEEP; 0: orders and maxima only */
     uint32_t epoch;
     struct hit_slots hits;
-    volatile uint32_t *flag; /* mapped host memory: becomes `epoch` when the hits are there; NULL: not wanted */
+    bool mapped;             /* the hits are in mapped host memory: they are there before the word is */
+    volatile uint32_t *word; /* mapped host memory: becomes `epoch` when nothing of the above is in use; NULL: not wanted */
 };
 cudaError_t launch_scan(const struct scan_args *args, cudaStream_t stream);
 

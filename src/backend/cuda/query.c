@@ -129,7 +129,8 @@ enum vic_status scan_prepare(const struct run *run, int64_t first, const uint64_
     args->rests = (uint32_t *)(void *)(device + layout->rests_at);
     args->done = (uint32_t *)(void *)(device + layout->done_at);
     args->keep = 0;
-    args->flag = NULL;
+    args->word = NULL;
+    args->mapped = false;
     args->hits = (struct hit_slots){0};
     int64_t bytes = queries->dim * element_bytes(queries->dtype), stride = 0;
     if (query_stride_of(&layout->rows) > resident->backend->shared_most - 256) { /* 256: what the kernel has besides */

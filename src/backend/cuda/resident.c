@@ -32,7 +32,7 @@ static void layout_workspace(struct layout *layout, int64_t n) {
     layout->counts_at = take(device, queries * 4);
     layout->lists_at = take(device, (uint64_t)layout->list_keys * 8);
     layout->filter_at = take(device, filter);
-    (void)take(pinned, 256); /* the flag */
+    (void)take(pinned, 256); /* the word */
     layout->raw_pinned_at = take(pinned, raw);
     layout->filter_pinned_at = take(pinned, filter);
     layout->hits_pinned_bytes = hits < hits_bytes_most ? hits : hits_bytes_most;
@@ -164,6 +164,7 @@ enum vic_status cuda_attach(struct backend *backend, const struct rows *rows, co
     TRY(device_enter(backend, &previous));
     TRY(kernels_load(made));
     TRY(memory_take(made));
+    made->word_await = word_awaiter_find(&made->workspaces[0]);
     TRY(rows_upload(made, mapped, progress));
     device_leave(backend, previous);
     *resident = made;

@@ -1,7 +1,7 @@
 /* The k best rows for each query, by one of three paths.
  *
  * One query and k up to SMALL_KEEP: a single launch that scans and chooses (scan.cu); hits for the host are written into
- * pinned memory by the device, and the host watches a flag there instead of asking the driver. Several queries: blocks of
+ * pinned memory by the device, and the host watches a word there instead of asking the driver. Several queries: blocks of
  * up to QUERIES_MAX, rows in runs that grow with what is known (tile.cu, cut.cu); for larger k blocks of as many as lists have
  * room for, whose lists are sorted one after another. One query of larger k, or when asked for: scores of all rows stored, then
  * selected (select.cu), one query after another. Which one ran cannot be seen in the answer. */
@@ -51,20 +51,14 @@ static bool on_device(const struct vic_hits *hits) { return hits->place == VIC_D
 
 /* ---- one query */
 
-enum { SPINS_PER_QUESTION = 1 << 16 };
-
-static enum vic_status flag_wait(const struct run *run, uint32_t epoch) {
-    const _Atomic uint32_t *flag = (const _Atomic uint32_t *)(const void *)run->workspace->pinned;
-    for (uint32_t spins = 1; atomic_load_explicit(flag, memory_order_acquire) != epoch; spins++) {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
-        if (spins % SPINS_PER_QUESTION != 0) continue;
-        cudaError_t error = cudaStreamQuery(run->stream); /* a kernel that failed sets no flag */
+static enum vic_status word_wait(const struct run *run, uint32_t epoch) {
+    while (!word_spin(run->workspace, epoch)) {
+        cudaError_t error = cudaStreamQuery(run->stream); /* a kernel that failed writes no word */
         if (error == cudaErrorNotReady) continue;
         if (error != cudaSuccess) return cuda_status(error, "searching on the GPU");
-        if (atomic_load_explicit(flag, memory_order_acquire) != epoch)
+        if (!word_spin(run->workspace, epoch))
             return status_fail(VIC_INTERNAL, "expected hits from a finished search, found none");
+        break;
     }
     return VIC_OK;
 }
@@ -78,11 +72,13 @@ static enum vic_status search_one(struct run *run, const struct vic_hits *hits, 
     args.keep = (uint32_t)keep;
     args.epoch = ++run->workspace->epoch;
     args.hits = on_device(hits) ? device_slots(run, hits, 0) : pinned_slots(run, 1, keep);
-    if (!on_device(hits)) args.flag = (volatile uint32_t *)(void *)run->workspace->pinned;
+    args.mapped = !on_device(hits);
+    run->marked = on_device(hits) && run->call->stream && !run->capturing && run->resident->word_await;
+    if (args.mapped || run->marked) args.word = (volatile uint32_t *)(void *)run->workspace->pinned;
     TRY(cuda_status(launch_scan(&args, run->stream), "starting a search"));
     run->call->stats->bytes_read = rows_read(run->resident);
     if (on_device(hits)) return VIC_OK;
-    TRY(flag_wait(run, args.epoch));
+    TRY(word_wait(run, args.epoch));
     pinned_take(run, &args.hits, hits, 0, 1);
 done:
     return status;
