@@ -62,6 +62,8 @@ static int gen_run(const void *arguments, char *const *operands) {
         .latent_dim = args->latent,
         .duplicate_share = args->share,
     };
+    const struct vic_matrix none = {.dim = args->dim, .dtype = type}; /* what is asked for, judged before a file is there */
+    if (vic_generate(&options, args->first, 1, &none) != VIC_OK) return say_usage("%s", vic_last_error());
     void *block = memory_take((uint64_t)step, row_bytes);
     if (!block) goto done;
     TRY(vic_writer_open(operands[1], args->rows, args->dim, type, NULL, &writer));

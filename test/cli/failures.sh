@@ -35,7 +35,6 @@ fails 'build rows.fbin -o x.vic --ids ids.txt' 'ids.txt, line 1: expected one wh
 fails 'build rows.fbin -o x.vic --ids few.txt' 'few.txt: expected an id for each of 100 rows, found 99'
 fails 'search rows.vic rows.fbin --texts' "rows.vic has no texts; 'vicinal build --texts FILE' keeps them with the rows"
 fails 'search rows.vic rows.fbin -o nosuch/hits.json' 'nosuch/hits.json: could not be created: No such file or directory'
-fails 'gen gaus x.fbin --n 4 --dim 4' 'expected a kind that is gauss, clusters, manifold or duplicates, found "gaus"'
 
 says() { # ARGUMENTS PART ...
     # shellcheck disable=SC2086

@@ -91,6 +91,10 @@ wrong 'gen gauss x.fbin --n 3 --dim 65537' '--dim 65537: expected a whole number
 wrong 'gen gauss x.fbin --n 4294967295 --dim 1' '--n 4294967295: expected a whole number from 0 to 4294967294'
 wrong 'truth a b -o t.bin --part 0' '--part 0: expected a whole number from 1 to 4294967294'
 
+for rows in 0 4; do
+    wrong "gen gaus x.fbin --n $rows --dim 4" 'expected a kind that is gauss, clusters, manifold or duplicates, found "gaus"'
+done
+wrong 'gen duplicates x.fbin --n 4 --dim 4 --share 2' 'expected duplicate_share from 0 to 1, found 2'
 wrong 'truth a b -o t.fvecs' '-o t.fvecs: expected a name that ends in .bin, .ivecs or .npy'
 
 # options may stand anywhere, be shortened, and take their value after '='
