@@ -111,27 +111,10 @@ static float distance_of(const struct vic_index *index, const struct data *data,
 
 /* ---- the walk by its definition, with a list that is longer than the beam */
 
-struct seen {
-    uint64_t key;
-    bool expanded;
-};
-
-static int64_t list_put(struct seen *list, int64_t count, int64_t most, uint64_t key) {
-    int64_t at = count;
-    for (int64_t i = 0; i < count; i++)
-        if (list[i].key == key) return count;
-    while (at > 0 && list[at - 1].key > key) {
-        if (at < most) list[at] = list[at - 1];
-        at--;
-    }
-    if (at < most) list[at] = (struct seen){key, false};
-    return count < most ? count + 1 : most;
-}
-
 static int64_t walk_plainly(const struct graph *graph, const float *distances, int64_t beam, int64_t most, struct seen *list) {
     int64_t count = 0;
     for (int64_t i = 0; i < graph->entry_count; i++)
-        count = list_put(list, count, most, walk_key(distances[graph->entries[i]], graph->entries[i]));
+        count = seen_put(list, count, most, walk_key(distances[graph->entries[i]], graph->entries[i]));
     for (;;) {
         int64_t at = 0;
         while (at < count && at < beam && list[at].expanded) at++;
@@ -139,7 +122,7 @@ static int64_t walk_plainly(const struct graph *graph, const float *distances, i
         list[at].expanded = true;
         const uint32_t *slots = graph_row(graph, walk_key_row(list[at].key));
         for (int64_t i = 0; i < graph->degree && slots[i] != slot_unused; i++)
-            count = list_put(list, count, most, walk_key(distances[slots[i]], slots[i]));
+            count = seen_put(list, count, most, walk_key(distances[slots[i]], slots[i]));
     }
 }
 

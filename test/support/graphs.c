@@ -69,3 +69,15 @@ float *copies_random(uint64_t seed, int64_t n, int64_t dim, int64_t distinct) {
         memcpy(rows + i * dim, rows + random_below(&random, distinct) * dim, (size_t)dim * sizeof *rows);
     return rows;
 }
+
+int64_t seen_put(struct seen *list, int64_t count, int64_t most, uint64_t key) {
+    int64_t at = count;
+    for (int64_t i = 0; i < count; i++)
+        if (list[i].key == key) return count;
+    while (at > 0 && list[at - 1].key > key) {
+        if (at < most) list[at] = list[at - 1];
+        at--;
+    }
+    if (at < most) list[at] = (struct seen){key, false};
+    return count < most ? count + 1 : most;
+}

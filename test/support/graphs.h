@@ -18,6 +18,13 @@ double graph_recall(const struct vic_index *index, const struct data *data, cons
                     int32_t beam);
 /* n rows of `distinct` different ones, in no order: random, uniform in [-1, 1). */
 float *copies_random(uint64_t seed, int64_t n, int64_t dim, int64_t distinct);
+/* A walk's list, ascending, by its definition: the keys of rows that were seen (walk_key), and which were expanded. */
+struct seen {
+    uint64_t key;
+    bool expanded;
+};
+/* Keeps the `most` smallest of `count` and one more, each once; how many those are. */
+int64_t seen_put(struct seen *list, int64_t count, int64_t most, uint64_t key);
 enum vic_dtype query_type_of(enum vic_dtype dtype);
 
 #endif

@@ -34,30 +34,12 @@ static float distance_to(const struct points *points, const struct aim *aim, uin
     return (aim->factor * points->scale[row]) * (float)sum + (aim->base + aim->weight * square);
 }
 
-struct seen {
-    uint64_t key;
-    bool expanded;
-};
-
-/* Keeps the `beam` smallest of what was there and one more, each row once. */
-static int64_t list_put(struct seen *list, int64_t count, int64_t beam, uint64_t key) {
-    int64_t at = count;
-    for (int64_t i = 0; i < count; i++)
-        if (list[i].key == key) return count;
-    while (at > 0 && list[at - 1].key > key) {
-        if (at < beam) list[at] = list[at - 1];
-        at--;
-    }
-    if (at < beam) list[at] = (struct seen){key, false};
-    return count < beam ? count + 1 : beam;
-}
-
 static int64_t walk_plainly(const struct graph *graph, const struct aim *aim, int64_t beam, int64_t parents, struct seen *list,
                             int64_t *hops) {
     int64_t count = 0;
     *hops = 0;
     for (int64_t i = 0; i < graph->entry_count; i++)
-        count = list_put(list, count, beam, walk_key(distance_to(&graph->points, aim, graph->entries[i]), graph->entries[i]));
+        count = seen_put(list, count, beam, walk_key(distance_to(&graph->points, aim, graph->entries[i]), graph->entries[i]));
     for (;;) {
         uint32_t chosen[GRAPH_PARENTS_MAX];
         int64_t taken = 0;
@@ -72,7 +54,7 @@ static int64_t walk_plainly(const struct graph *graph, const struct aim *aim, in
             for (int64_t i = 0; i < graph->degree; i++) {
                 uint32_t row = graph_row(graph, chosen[p])[i];
                 if (row == slot_unused) break;
-                count = list_put(list, count, beam, walk_key(distance_to(&graph->points, aim, row), row));
+                count = seen_put(list, count, beam, walk_key(distance_to(&graph->points, aim, row), row));
             }
     }
 }
@@ -169,7 +151,7 @@ static void a_prune_is_what_its_definition_says(void **state) {
         for (int64_t i = 0; i < count; i++) { /* the row itself and repeats among them */
             uint32_t candidate = i == 0 ? row : (uint32_t)random_below(&random, N);
             keys[i] = walk_key(distance_to(points, &aim, candidate), candidate) | (uint64_t)(i & 1);
-            if (candidate != row) distinct = list_put(list, distinct, N, keys[i] & ~UINT64_C(1));
+            if (candidate != row) distinct = seen_put(list, distinct, N, keys[i] & ~UINT64_C(1));
         }
         for (int64_t i = 0; i < distinct; i++) {
             sorted[i] = walk_key_row(list[i].key);
