@@ -106,7 +106,7 @@ static double peak_gops(const char *table, bool exact) {
             double took = seconds() - start;
             if (took < best) best = took;
         }
-        return (double)PEAK_STEPS * CHAINS * peaks[i].operations / best * 1e-9;
+        return (double)PEAK_STEPS * (double)CHAINS * peaks[i].operations / best * 1e-9;
     }
     return 0;
 }

@@ -120,13 +120,13 @@ done:
 /* Times to costs; a number that no machine could have stays what it was. */
 static struct costs costs_of(const struct bench *bench) {
     struct costs costs = costs_builtin, tried = costs_builtin;
-    double row_s = bench->scan / ROWS;
+    double row_s = bench->scan / (double)ROWS;
     tried.scan_bytes_s = DIM * sizeof(float) / row_s;
-    tried.rescore_cost = bench->score / SCORED / row_s;
+    tried.rescore_cost = bench->score / (double)SCORED / row_s;
     tried.handover_us = bench->few_plane * 1e6;
     for (int kind = 0; kind < PLANE_COUNT; kind++) {
         double pass = bench->plane[kind] - bench->few_plane - (double)bench->rescored[kind] * tried.rescore_cost * row_s;
-        tried.plane_bytes_s[kind] = (double)plane_stride((enum plane_kind)kind, DIM) * ROWS / pass;
+        tried.plane_bytes_s[kind] = (double)plane_stride((enum plane_kind)kind, DIM) * (double)ROWS / pass;
     }
     double *const targets[] = {&costs.scan_bytes_s, &costs.rescore_cost, &costs.handover_us, &costs.plane_bytes_s[PLANE_8],
                                &costs.plane_bytes_s[PLANE_4]};

@@ -33,8 +33,10 @@ static struct vic_index *coded_graph(struct vic_device *device, const struct dat
 
 /* Rows of any type with copies, zero rows, and for cosine rows that are scaled before they are scored. */
 static struct data rows_draw(struct random *random, enum vic_dtype dtype) {
-    struct data data = {
-        .n = PICK(random, row_counts), .dim = PICK(random, dims), .dtype = dtype, .metric = 1 + random_below(random, 3)};
+    struct data data = {.n = PICK(random, row_counts),
+                        .dim = PICK(random, dims),
+                        .dtype = dtype,
+                        .metric = (enum vic_metric)(1 + random_below(random, 3))};
     size_t row_bytes = (size_t)data.dim * vic_dtype_bytes(dtype);
     char *rows = take((size_t)data.n * row_bytes);
     random_fill(random, VALUES_UNIT, dtype, data.n * data.dim, rows);

@@ -87,7 +87,7 @@ static void codes_stand_for_their_pivots_and_the_centroid(void **state) {
             assert_true(decoded[j] == right);
             error += pow((double)rows[i * DIM + j] - (double)right, 2);
         }
-        mean += error / N, largest = error > largest ? error : largest;
+        mean += error / (double)N, largest = error > largest ? error : largest;
     }
     check_close(info.pq_error, mean);
     check_close(info.pq_error_largest, largest);

@@ -91,7 +91,7 @@ static void codes_stand_for_the_rows_with_a_coordinate_more(void **state) {
             /* of the longest row a coordinate below the square root of what float32 can tell */
             assert_true(fabsf(row[j] - right[j]) <= (j < DIM ? 2e-7f * fabsf(right[j]) : 4e-4f));
         }
-        mean += error / N, largest = error > largest ? error : largest;
+        mean += error / (double)N, largest = error > largest ? error : largest;
     }
     assert_true(fabs(product->error.mean - mean) <= 1e-3 * mean);
     assert_true(fabs(product->error.largest - largest) <= 1e-3 * largest);

@@ -134,7 +134,7 @@ static void gauss_rows_are_normal_of_unit_length(void **state) {
             if (j > 0) next += x * (double)rows[i * DIM + j - 1] * sqrt(DIM);
         }
     }
-    double cells = (double)N * DIM;
+    double cells = (double)N * (double)DIM;
     assert_true(fabs(mean / cells) < 0.01);
     assert_true(fabs(second / cells - 1) < 1e-6);
     assert_true(fabs(fourth / cells - 3) < 0.1);
@@ -153,9 +153,9 @@ static void norms_are_log_normal_when_asked(void **state) {
         double x = log(norm_of(rows + i * DIM, DIM)) / 0.5;
         mean += x, square += x * x, third += x * x * x;
     }
-    assert_true(fabs(mean / N) < 0.03);
-    assert_true(fabs(square / N - 1) < 0.05);
-    assert_true(fabs(third / N) < 0.15);
+    assert_true(fabs(mean / (double)N) < 0.03);
+    assert_true(fabs(square / (double)N - 1) < 0.05);
+    assert_true(fabs(third / (double)N) < 0.15);
     /* The directions are those of unit length. */
     const struct vic_generate_options unit = kind_of("gauss", 3);
     float *same = generate(&unit, 0, 0, N, DIM, VIC_F32);
@@ -193,7 +193,7 @@ static void clusters_are_as_many_and_as_wide_as_asked(void **state) {
     }
     assert_int_equal(groups, CLUSTERS);
     /* Two rows differ by twice the variance in each dimension. */
-    assert_true(fabs(sqrt(square / pairs / 2 / DIM) / 0.01 - 1) < 0.1);
+    assert_true(fabs(sqrt(square / pairs / 2 / (double)DIM) / 0.01 - 1) < 0.1);
     free(rows);
 }
 
@@ -227,7 +227,7 @@ static void manifolds_have_the_dimension_underneath(void **state) {
             }
             double logs = 0;
             for (int s = 0; s < NEAR; s++) logs += 0.5 * log((double)nearest[NEAR] / (double)nearest[s]);
-            estimate += (NEAR - 1) / logs / QUERIES;
+            estimate += (NEAR - 1) / logs / (double)QUERIES;
         }
         if (estimate < rows[r].least || estimate > rows[r].most) fail_msg("local dimension %g", estimate);
         free(data);

@@ -92,7 +92,7 @@ static void sums_at_the_edge_of_32_bits_are_exact(void **state) {
         struct plane plane = {row, DIM, &scale, &error};
         for (int t = 0; tables[t]; t++) {
             tables[t]->scan[PLANE_8](&plane, NULL, 0, 1, DIM, &constants, &upper);
-            double exact = -128.0 * DIM * sign;
+            double exact = -128.0 * (double)DIM * sign;
             assert_true(fabs((double)upper - exact) <= fabs(exact) * 1e-4);
         }
     }

@@ -210,7 +210,7 @@ static void a_rotation_is_applied_and_undone(void **state) {
             sum += apart * apart;
         }
     }
-    assert_true(fabs(sum / N - error.mean) < 1e-6 && error.mean > 1e-4 && error.mean < 0.2);
+    assert_true(fabs(sum / (double)N - error.mean) < 1e-6 && error.mean > 1e-4 && error.mean < 0.2);
     product_free(&product);
 }
 
@@ -232,7 +232,7 @@ static void the_error_is_that_of_the_decoded_rows(void **state) {
         sum += one;
         if (one > largest) largest = one;
     }
-    assert_true(fabs(sum / N - error.mean) < 1e-6 && fabs(largest - error.largest) < 1e-6);
+    assert_true(fabs(sum / (double)N - error.mean) < 1e-6 && fabs(largest - error.largest) < 1e-6);
     product_free(&product);
 }
 
