@@ -70,7 +70,7 @@ if(VICINAL_TESTS)
     target_compile_options(failing_cuda PRIVATE -Wall -Wextra -Wshadow -Wconversion -fvisibility=hidden)
     target_link_libraries(failing_cuda PRIVATE CUDA::cudart_static Threads::Threads ${CMAKE_DL_LIBS} rt)
     target_link_options(failing_cuda PRIVATE LINKER:--exclude-libs,ALL LINKER:--no-undefined -static-libstdc++ -static-libgcc)
-    foreach(name cudaMalloc cudaFree cudaHostAlloc cudaFreeHost cudaStreamCreateWithFlags cudaStreamDestroy
+    foreach(name cudaMalloc cudaFree cudaHostAlloc cudaFreeHost cudaHostRegister cudaHostUnregister cudaStreamCreateWithFlags cudaStreamDestroy
             cudaEventCreateWithFlags cudaEventDestroy pread)
         target_link_options(failing_cuda PRIVATE LINKER:--wrap=${name})
     endforeach()

@@ -15,6 +15,8 @@ cudaError_t real_malloc(void **memory, size_t bytes) __asm__("__real_cudaMalloc"
 cudaError_t real_free(void *memory) __asm__("__real_cudaFree");
 cudaError_t real_host_alloc(void **memory, size_t bytes, unsigned flags) __asm__("__real_cudaHostAlloc");
 cudaError_t real_free_host(void *memory) __asm__("__real_cudaFreeHost");
+cudaError_t real_host_register(void *memory, size_t bytes, unsigned flags) __asm__("__real_cudaHostRegister");
+cudaError_t real_host_unregister(void *memory) __asm__("__real_cudaHostUnregister");
 cudaError_t real_stream_create(cudaStream_t *stream, unsigned flags) __asm__("__real_cudaStreamCreateWithFlags");
 cudaError_t real_stream_destroy(cudaStream_t stream) __asm__("__real_cudaStreamDestroy");
 cudaError_t real_event_create(cudaEvent_t *event, unsigned flags) __asm__("__real_cudaEventCreateWithFlags");
@@ -25,6 +27,8 @@ cudaError_t wrap_malloc(void **memory, size_t bytes) __asm__("__wrap_cudaMalloc"
 cudaError_t wrap_free(void *memory) __asm__("__wrap_cudaFree");
 cudaError_t wrap_host_alloc(void **memory, size_t bytes, unsigned flags) __asm__("__wrap_cudaHostAlloc");
 cudaError_t wrap_free_host(void *memory) __asm__("__wrap_cudaFreeHost");
+cudaError_t wrap_host_register(void *memory, size_t bytes, unsigned flags) __asm__("__wrap_cudaHostRegister");
+cudaError_t wrap_host_unregister(void *memory) __asm__("__wrap_cudaHostUnregister");
 cudaError_t wrap_stream_create(cudaStream_t *stream, unsigned flags) __asm__("__wrap_cudaStreamCreateWithFlags");
 cudaError_t wrap_stream_destroy(cudaStream_t stream) __asm__("__wrap_cudaStreamDestroy");
 cudaError_t wrap_event_create(cudaEvent_t *event, unsigned flags) __asm__("__wrap_cudaEventCreateWithFlags");
@@ -67,6 +71,11 @@ cudaError_t wrap_host_alloc(void **memory, size_t bytes, unsigned flags) {
     return refuse() ? cudaErrorMemoryAllocation : taken(real_host_alloc(memory, bytes, flags));
 }
 cudaError_t wrap_free_host(void *memory) { return given_back(memory != NULL, real_free_host(memory)); }
+
+cudaError_t wrap_host_register(void *memory, size_t bytes, unsigned flags) {
+    return refuse() ? cudaErrorMemoryAllocation : taken(real_host_register(memory, bytes, flags));
+}
+cudaError_t wrap_host_unregister(void *memory) { return given_back(true, real_host_unregister(memory)); }
 
 cudaError_t wrap_stream_create(cudaStream_t *stream, unsigned flags) {
     return refuse() ? cudaErrorMemoryAllocation : taken(real_stream_create(stream, flags));

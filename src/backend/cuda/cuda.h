@@ -28,15 +28,15 @@ struct backend {
 enum { WORKSPACES_MAX = 16, QUERIES_MAX = 256 };
 /* Pinned memory for hits, at least; and slots of scores that one launch fills, at most. */
 enum { HITS_PINNED_LEAST = 64 << 10, SCORE_SLOTS_MAX = 64 << 10 };
-/* Threads that send rows up, and the pieces that each has. */
-enum { UPLOAD_WORKERS = 12, UPLOAD_EACH = 2, UPLOAD_SLOTS = UPLOAD_WORKERS * UPLOAD_EACH };
+/* Rows on their way up: threads at most, batches at once, pieces of one. */
+enum { UPLOAD_WORKERS = 12, UPLOAD_BATCHES = 4, UPLOAD_PIECES = 32 };
 
 /* Sizes that follow from the shape and the device; the plan and the allocation read the same numbers. */
 struct layout {
     struct packed_rows rows; /* pointers NULL */
     struct scan_shape shape;
     int64_t queries_count, list_keys, score_slots;
-    uint64_t piece_bytes; /* of rows on their way up, UPLOAD_SLOTS at once */
+    uint64_t batch_bytes; /* of rows on their way up, UPLOAD_BATCHES at once */
     uint64_t rows_bytes, norms_bytes, ids_bytes, select_keys_bytes, select_scores_bytes;
     /* one workspace: device block and pinned block */
     uint64_t orders_at, maxima_at, bests_at, rests_at, done_at, state_at, raw_at, prepared_at, norms_at, squares_at, floors_at,
@@ -111,9 +111,14 @@ void cuda_detach(struct resident *resident);
  * progress (or NULL) hears of it, in rows. */
 enum vic_status rows_upload(struct resident *resident, const struct mapped *mapped, const struct vic_progress *progress);
 
-/* ---- workspace.c */
+/* ---- pinned.c */
 enum vic_status pinned_alloc(struct mem *mem, uint64_t bytes, const char *what, void **memory);
 void pinned_free(struct mem *mem, void *memory, uint64_t bytes);
+/* For a short time and much at once, filled by the pool's threads; copied from and to, never seen by a kernel. what: plural. */
+enum vic_status staging_alloc(struct mem *mem, struct thread_pool *pool, uint64_t bytes, const char *what, void **memory);
+void staging_free(struct mem *mem, void *memory, uint64_t bytes);
+
+/* ---- workspace.c */
 enum vic_status workspace_make(struct resident *resident, struct workspace *workspace);
 void workspace_destroy(struct resident *resident, struct workspace *workspace);
 /* Tried on a workspace that nobody uses yet. */

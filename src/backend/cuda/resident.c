@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const uint64_t list_keys_most = UINT64_C(4) << 20, queries_bytes_most = UINT64_C(4) << 20,
-                      hits_bytes_most = UINT64_C(4) << 20, piece_bytes_most = UINT64_C(1) << 20;
+                      hits_bytes_most = UINT64_C(4) << 20, batch_bytes_most = UINT64_C(8) << 20;
 
 static uint64_t take(uint64_t *total, uint64_t bytes) {
     uint64_t at = *total;
@@ -73,11 +73,11 @@ static struct layout layout_plan(const struct backend *backend, const struct row
     layout.select_keys_bytes = round_up((uint64_t)n, SORT_TILE) * 8;
     layout.select_scores_bytes = (uint64_t)n * 4;
     layout_workspace(&layout, n);
-    /* Pieces lie in the first workspace while nobody uses it. */
+    /* Batches lie in the first workspace while nobody uses it. */
     uint64_t total = round_up((uint64_t)n * (uint64_t)(shape->dim * element_bytes(shape->dtype)), 256);
-    layout.piece_bytes = layout.device_bytes / UPLOAD_SLOTS / 256 * 256;
-    if (layout.piece_bytes > piece_bytes_most) layout.piece_bytes = piece_bytes_most;
-    if (layout.piece_bytes > total) layout.piece_bytes = total;
+    layout.batch_bytes = layout.device_bytes / UPLOAD_BATCHES / 256 * 256;
+    if (layout.batch_bytes > batch_bytes_most) layout.batch_bytes = batch_bytes_most;
+    if (layout.batch_bytes > total) layout.batch_bytes = total;
     return layout;
 }
 
@@ -91,7 +91,7 @@ static const uint64_t threads_bytes = 16384;
 
 enum vic_status cuda_plan(const struct backend *backend, const struct rows *shape, struct resident_plan *plan) {
     struct layout layout = layout_plan(backend, shape);
-    plan->workspace_bytes = layout.pinned_bytes + UPLOAD_SLOTS * layout.piece_bytes + sizeof(struct resident) + threads_bytes;
+    plan->workspace_bytes = layout.pinned_bytes + UPLOAD_BATCHES * layout.batch_bytes + sizeof(struct resident) + threads_bytes;
     plan->device_bytes = layout_device_bytes(&layout);
     return VIC_OK;
 }

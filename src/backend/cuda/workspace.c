@@ -3,27 +3,6 @@
 
 #include <string.h>
 
-enum vic_status pinned_alloc(struct mem *mem, uint64_t bytes, const char *what, void **memory) {
-    enum vic_status status = mem_check(mem, bytes, what);
-    if (status != VIC_OK) return status;
-    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    cudaError_t error = cudaThreadExchangeStreamCaptureMode(&mode);
-    if (error != cudaSuccess) return cuda_status(error, what);
-    error = cudaHostAlloc(memory, bytes, cudaHostAllocMapped | cudaHostAllocPortable);
-    (void)cudaThreadExchangeStreamCaptureMode(&mode);
-    if (error != cudaSuccess) return cuda_status(error, what);
-    uint64_t used = atomic_fetch_add(&mem->used, bytes) + bytes, peak = atomic_load(&mem->peak);
-    while (used > peak && !atomic_compare_exchange_weak(&mem->peak, &peak, used)) {
-    }
-    return VIC_OK;
-}
-
-void pinned_free(struct mem *mem, void *memory, uint64_t bytes) {
-    if (!memory) return;
-    if (!device_forked()) (void)cudaFreeHost(memory);
-    atomic_fetch_sub(&mem->used, bytes);
-}
-
 /* ---- whether a workspace's work is done */
 
 enum { SPINS_PER_QUESTION = 1 << 16 };
