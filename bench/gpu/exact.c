@@ -282,7 +282,8 @@ static void time_questions(const struct bench *bench) {
 
 /* ---- the way up */
 
-enum { OPENS = 7 };
+/* The first times that a file is opened after it was written can be half as fast. */
+enum { OPENS = 15, OPENS_BEFORE = 3 };
 static const size_t link_bytes = (size_t)1 << 30;
 
 static double link_gbps(void *device, const void *pinned) {
@@ -299,11 +300,12 @@ static int upload_hear(void *user, const struct vic_progress_state *state) {
 
 static void open_record(const struct bench *bench, const char *from, double bytes, double *gbps, double link) {
     qsort(gbps, OPENS, sizeof *gbps, compare_doubles);
-    (void)printf("{\"record\": \"open\", \"system\": \"vicinal\", \"rows\": %lld, \"dim\": %lld, \"dtype\": \"%s\", "
-                 "\"device\": \"cuda\", \"from\": \"%s\", \"bytes\": %.0f, \"gbps\": %.2f, \"least_gbps\": %.2f, "
-                 "\"link_gbps\": %.2f, \"repeats\": %d, \"verified\": true}\n",
-                 (long long)bench->n, (long long)bench->dim, vic_dtype_name(bench->dtype), from, bytes, gbps[OPENS / 2],
-                 gbps[0], link, OPENS);
+    (void)printf(
+        "{\"record\": \"open\", \"system\": \"vicinal\", \"rows\": %lld, \"dim\": %lld, \"dtype\": \"%s\", "
+        "\"device\": \"cuda\", \"from\": \"%s\", \"bytes\": %.0f, \"gbps\": %.2f, \"least_gbps\": %.2f, \"most_gbps\": %.2f, "
+        "\"link_gbps\": %.2f, \"repeats\": %d, \"verified\": true}\n",
+        (long long)bench->n, (long long)bench->dim, vic_dtype_name(bench->dtype), from, bytes, gbps[OPENS / 2], gbps[0],
+        gbps[OPENS - 1], link, OPENS);
     (void)fflush(stdout);
 }
 
@@ -323,15 +325,16 @@ static void time_open(const struct bench *bench) {
     cuda_must(cudaMalloc(&device, link_bytes));
     cuda_must(cudaHostAlloc(&pinned, link_bytes, cudaHostAllocDefault));
     must(vic_index_save(bench->cpu_index, path, NULL));
-    for (int turn = 0; turn < OPENS; turn++) {
-        link[turn] = link_gbps(device, pinned);
+    for (int turn = -OPENS_BEFORE; turn < OPENS; turn++) {
+        int slot = turn < 0 ? 0 : turn;
+        link[slot] = link_gbps(device, pinned);
         double began = now_us();
         must(vic_index_open(bench->gpu, path, NULL, &other.gpu_index));
-        file[turn] = bytes / (now_us() - began) / 1e3;
+        file[slot] = bytes / (now_us() - began) / 1e3;
         verify(&other, 1, 10);
         vic_index_free(other.gpu_index);
         must(vic_index_build(bench->gpu, &bench->rows, &build, &other.gpu_index));
-        memory[turn] = bytes / upload_s / 1e9;
+        memory[slot] = bytes / upload_s / 1e9;
         verify(&other, 1, 10);
         vic_index_free(other.gpu_index);
     }

@@ -1,7 +1,7 @@
 /* Exact reads: of a file, and of what is mapped from one.
  *
  * A copy out of a mapping is a signal where the file has become shorter meanwhile, or its disk fails. A read of the same bytes
- * is an error with a sentence, and as fast, so whoever moves much of a file elsewhere reads while the file is open. */
+ * is an error with a sentence, so whoever moves much of a file elsewhere reads while the file is open. */
 #ifndef BASE_READ_H
 #define BASE_READ_H
 
