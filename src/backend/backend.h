@@ -124,7 +124,7 @@ extern const struct backend_ops cpu_backend;
 extern const struct backend_ops cuda_backend;
 
 /* What such an object exports, under the name vicinal_backend_object. */
-enum { BACKEND_ABI = 9 }; /* raised with every change of a struct in this header, base/mem.h, base/read.h or vicinal.h */
+enum { BACKEND_ABI = 10 }; /* raised with every change of a struct in this header, base/mem.h, base/read.h or vicinal.h */
 struct backend_object {
     uint32_t abi; /* BACKEND_ABI of its build; nothing else may be read when it is another */
     const struct backend_ops *ops;
