@@ -78,12 +78,17 @@ static void the_last_row_is_found(const struct vic_index *index) {
     assert_true(ids[1] == 0 && scores[1] == 100.0f * 1024);
 }
 
-static void an_upload_is_told_in_order_and_stopped_anywhere_keeps_nothing(void **state) {
-    (void)state;
+static uint8_t *large_rows(void) {
     size_t bytes = (size_t)(large_n * large_dim), row_bytes = (size_t)large_dim;
     uint8_t *rows = take(bytes);
     memset(rows, 100, bytes - row_bytes);
     memset(rows + bytes - row_bytes, 200, row_bytes);
+    return rows;
+}
+
+static void an_upload_is_told_in_order_and_stopped_anywhere_keeps_nothing(void **state) {
+    (void)state;
+    uint8_t *rows = large_rows();
     struct vic_device_options options = {.size = sizeof options, .name = "cuda", .threads = 1};
     struct vic_device *device = NULL;
     must(vic_device_open(&options, &device));
@@ -210,10 +215,7 @@ static void a_file_that_becomes_shorter_before_its_upload_is_an_error(void **sta
 /* As large as the one above, and for the same reason. */
 static void a_file_that_becomes_shorter_during_its_upload_is_an_error(void **state) {
     (void)state;
-    size_t bytes = (size_t)(large_n * large_dim), row_bytes = (size_t)large_dim;
-    uint8_t *rows = take(bytes);
-    memset(rows, 100, bytes - row_bytes);
-    memset(rows + bytes - row_bytes, 200, row_bytes);
+    uint8_t *rows = large_rows();
     struct vic_device_options options = {.size = sizeof options, .name = "cuda", .threads = 1};
     struct vic_device *device = NULL;
     struct vic_index *index = NULL;

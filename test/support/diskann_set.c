@@ -232,3 +232,37 @@ void diskann_refused(const char *path, enum vic_dtype dtype, enum vic_status sta
     assert_null(index);
     assert_int_equal(before.host_used, after.host_used);
 }
+
+void golden_ask(const struct vic_index *index, const char *set, enum vic_codes codes, struct golden_answers *answers) {
+    char path[100];
+    (void)snprintf(path, sizeof path, DISKANN_GOLDEN "%s.data", set);
+    struct blob data = blob_read(path);
+    const struct vic_matrix queries = matrix_of(data.bytes + 8, SET_NQ, SET_DIM, VIC_F32);
+    const struct vic_search_options options = {
+        .size = sizeof options, .path = codes ? VIC_PATH_GRAPH : VIC_PATH_SCAN, .beam = 64, .codes = codes};
+    const struct vic_hits hits = {.ids = answers->ids, .scores = answers->scores};
+    must(vic_index_search(index, &queries, SET_K, &options, &hits));
+    blob_free(&data);
+}
+
+void golden_walk_agrees(const char *set) {
+    const struct vic_open_options options = {.size = sizeof options, .check = 1};
+    struct golden_answers found, exact;
+    struct vic_index *index = NULL;
+    struct vic_truth answers;
+    double recall = 0;
+    char path[100];
+    (void)snprintf(path, sizeof path, DISKANN_GOLDEN "%s_disk.index", set);
+    must(vic_index_open(test_device, path, &options, &index));
+    golden_ask(index, set, VIC_CODES_PQ, &found);
+    const struct vic_truth walked = {.nq = SET_NQ, .k = SET_K, .ids = found.ids};
+    (void)snprintf(path, sizeof path, DISKANN_GOLDEN "%s_answers.bin", set);
+    must(vic_truth_read(path, &answers));
+    must(vic_recall(&walked, &answers, SET_K, SET_N, &recall));
+    assert_true(recall >= 0.99);
+    golden_ask(index, set, 0, &exact);
+    for (int i = 0; i < SET_NQ * SET_K; i++)
+        if (found.ids[i] == exact.ids[i]) assert_memory_equal(&found.scores[i], &exact.scores[i], sizeof(float));
+    vic_truth_free(&answers);
+    vic_index_free(index);
+}

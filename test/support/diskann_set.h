@@ -42,6 +42,18 @@ void diskann_pivots_write(const char *name, uint32_t dim, uint32_t chunks);
 void file_copy(const char *from, const char *name);
 void check_same_files(const char *one, const char *other);
 
+/* Of the sets that DiskANN wrote (test/data/diskann): the first vectors asked of an index, by a walk over codes, or 0: a scan.
+ */
+#define DISKANN_GOLDEN "test/data/diskann/"
+enum { SET_N = 300, SET_DIM = 12, SET_NQ = 20, SET_K = 5 };
+struct golden_answers {
+    int64_t ids[SET_NQ * SET_K];
+    float scores[SET_NQ * SET_K];
+};
+void golden_ask(const struct vic_index *index, const char *set, enum vic_codes codes, struct golden_answers *answers);
+/* A walk over the product codes of a set's disk index finds what DiskANN found, with canonical scores of the rows. */
+void golden_walk_agrees(const char *set);
+
 /* The path is not opened on the test's device, with this status and a sentence that holds these words; no memory is held and no
  * file open afterwards. dtype: as in the options. */
 void diskann_refused(const char *path, enum vic_dtype dtype, enum vic_status status, const char *words);

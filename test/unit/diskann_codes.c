@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#define GOLDEN "test/data/diskann/"
+#define GOLDEN DISKANN_GOLDEN
 enum { N = 300, DIM = 12, CHUNKS = 3, CENTRES = 256 }; /* of the golden set */
 enum { CENTRES_AT = 4096 + 8, CENTROID_AT = CENTRES_AT + CENTRES * DIM * 4 + 8, CHUNKS_AT = CENTROID_AT + DIM * 4 + 8 };
 
@@ -95,44 +95,19 @@ static void codes_stand_for_their_pivots_and_the_centroid(void **state) {
     vic_index_free(index);
 }
 
-struct answers {
-    int64_t ids[100];
-    float scores[100];
-};
-
-/* A walk over codes, or 0: a scan. */
-static void ask(const struct vic_index *index, enum vic_codes codes, struct answers *answers) {
-    struct blob data = blob_read(GOLDEN "f.data");
-    const struct vic_matrix queries = matrix_of(data.bytes + 8, 20, DIM, VIC_F32);
-    const struct vic_search_options options = {
-        .size = sizeof options, .path = codes ? VIC_PATH_GRAPH : VIC_PATH_SCAN, .beam = 64, .codes = codes};
-    const struct vic_hits hits = {.ids = answers->ids, .scores = answers->scores};
-    must(vic_index_search(index, &queries, 5, &options, &hits));
-    blob_free(&data);
+static void ask(const struct vic_index *index, enum vic_codes codes, struct golden_answers *answers) {
+    golden_ask(index, "f", codes, answers);
 }
 
 static void a_walk_over_its_codes_finds_what_diskann_found(void **state) {
     (void)state;
-    struct vic_index *index = opened(GOLDEN "f_disk.index", 0);
-    struct answers found, exact;
-    struct vic_truth answers;
-    double recall = 0;
-    ask(index, VIC_CODES_PQ, &found);
-    const struct vic_truth walked = {.nq = 20, .k = 5, .ids = found.ids};
-    must(vic_truth_read(GOLDEN "f_answers.bin", &answers));
-    must(vic_recall(&walked, &answers, 5, N, &recall));
-    assert_true(recall >= 0.99);
-    ask(index, 0, &exact);
-    for (int i = 0; i < 100; i++) /* canonical scores, whatever the walk went over */
-        if (found.ids[i] == exact.ids[i]) assert_memory_equal(&found.scores[i], &exact.scores[i], sizeof(float));
-    vic_truth_free(&answers);
-    vic_index_free(index);
+    golden_walk_agrees("f");
 }
 
 static void codes_go_out_as_they_came_in(void **state) {
     (void)state;
     struct vic_index *index = opened(GOLDEN "f_disk.index", 0);
-    struct answers first, again;
+    struct golden_answers first, again;
     ask(index, VIC_CODES_PQ, &first);
     save(index, "a.vic", NULL);
     vic_index_free(index);
@@ -219,7 +194,7 @@ static void rotation_write(const square matrix) {
 static void a_rotation_of_centres_that_were_turned_changes_nothing(void **state) {
     (void)state;
     void (*const makes[])(square) = {identity, permutation};
-    struct answers plain, turned;
+    struct golden_answers plain, turned;
     struct vic_index *index = opened(GOLDEN "f_disk.index", 0);
     const double error = info_of(index).pq_error;
     ask(index, VIC_CODES_PQ, &plain);
@@ -288,7 +263,7 @@ static void a_rotation_is_what_turning_the_rows_by_hand_is(void **state) {
         turn(rotation, decoded, back);
         for (int j = 0; j < DIM; j++) assert_true(fabsf(back[j] - hand[j]) <= 1e-5f * (1 + fabsf(hand[j])));
     }
-    struct answers exact, found;
+    struct golden_answers exact, found;
     ask(index, 0, &exact);
     ask(index, VIC_CODES_PQ, &found);
     assert_memory_equal(exact.ids, found.ids, sizeof exact.ids);
@@ -394,7 +369,7 @@ static void files_that_disagree_are_named(void **state) {
 static void check_survives(const char *path) {
     const struct vic_open_options options = {.size = sizeof options, .check = 1};
     struct vic_index *index = NULL;
-    struct answers answers;
+    struct golden_answers answers;
     if (vic_index_open(test_device, path, &options, &index) == VIC_OK)
         ask(index, VIC_CODES_PQ, &answers);
     else

@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#define GOLDEN "test/data/diskann/"
+#define GOLDEN DISKANN_GOLDEN
 enum { N = 300, DIM = 12, WIDE = DIM + 1, CHUNKS = 3, NQ = 20, K = 5, NODE_BYTES = 88, A_SECTOR = 46 }; /* of the golden set */
 
 static int setup(void **state) { return device_setup(state) || scratch_open(state); }
@@ -129,44 +129,19 @@ static void distances_are_those_that_diskann_ranks_by(void **state) {
     vic_index_free(index);
 }
 
-struct answers {
-    int64_t ids[NQ * K];
-    float scores[NQ * K];
-};
-
-/* A walk over codes, or 0: a scan. */
-static void ask(const struct vic_index *index, enum vic_codes codes, struct answers *answers) {
-    struct blob data = blob_read(GOLDEN "ip.data");
-    const struct vic_matrix queries = matrix_of(data.bytes + 8, NQ, DIM, VIC_F32);
-    const struct vic_search_options options = {
-        .size = sizeof options, .path = codes ? VIC_PATH_GRAPH : VIC_PATH_SCAN, .beam = 64, .codes = codes};
-    const struct vic_hits hits = {.ids = answers->ids, .scores = answers->scores};
-    must(vic_index_search(index, &queries, K, &options, &hits));
-    blob_free(&data);
+static void ask(const struct vic_index *index, enum vic_codes codes, struct golden_answers *answers) {
+    golden_ask(index, "ip", codes, answers);
 }
 
 static void a_walk_over_its_codes_finds_what_diskann_found(void **state) {
     (void)state;
-    struct vic_index *index = opened(GOLDEN "ip_disk.index", 0);
-    struct answers found, exact;
-    struct vic_truth answers;
-    double recall = 0;
-    ask(index, VIC_CODES_PQ, &found);
-    const struct vic_truth walked = {.nq = NQ, .k = K, .ids = found.ids};
-    must(vic_truth_read(GOLDEN "ip_answers.bin", &answers));
-    must(vic_recall(&walked, &answers, K, N, &recall));
-    assert_true(recall >= 0.99);
-    ask(index, 0, &exact);
-    for (int i = 0; i < NQ * K; i++) /* canonical scores of the rows as they were, whatever the walk went over */
-        if (found.ids[i] == exact.ids[i]) assert_memory_equal(&found.scores[i], &exact.scores[i], sizeof(float));
-    vic_truth_free(&answers);
-    vic_index_free(index);
+    golden_walk_agrees("ip");
 }
 
 static void codes_and_norm_go_out_as_they_came_in(void **state) {
     (void)state;
     struct vic_index *index = opened(GOLDEN "ip_disk.index", 0), *again;
-    struct answers first, second;
+    struct golden_answers first, second;
     ask(index, VIC_CODES_PQ, &first);
     save(index, "a.vic", NULL);
     again = opened(scratch_path("a.vic"), 0);
@@ -206,7 +181,7 @@ static void rows_that_never_were_diskanns_get_codes_of_that_form(void **state) {
     assert_int_equal(product->pq.parts.dim, WIDE);
     assert_int_equal(product->pq.parts.chunks, WIDE);
     assert_true(product->pq.parts.max_norm > 40 && product->error.mean < 1e-4);
-    struct answers exact, found;
+    struct golden_answers exact, found;
     ask(index, 0, &exact);
     ask(index, VIC_CODES_PQ, &found);
     assert_memory_equal(exact.ids, found.ids, sizeof exact.ids);
