@@ -98,7 +98,9 @@ static inline uint32_t query_constant(enum vic_dtype dtype, enum kernel_op op, c
             sum = _mm512_dpbusd_epi32(sum, _mm512_maskz_mov_epi8(mask, whole), bytes_signed(bytes));
         }
     }
-    uint32_t constant = (uint32_t)_mm512_reduce_add_epi32(sum);
+    /* Modulo 2^32, as sums of rows are: GCC's _mm512_reduce_add_epi32 ends in an addition of int, which may not overflow. */
+    const __m512i alone[ROWS] = {sum};
+    uint32_t constant = (uint32_t)_mm_cvtsi128_si32(sum_each(alone));
     return op == OP_L2 ? constant : 0 - constant;
 }
 
