@@ -82,6 +82,7 @@ static inline __attribute__((always_inline)) void points_ask(const struct points
     int64_t code_bytes = points->stride_bytes < ASK_BYTES ? points->stride_bytes : ASK_BYTES;
     for (int64_t i = 0; i < n; i++) {
         __builtin_prefetch(points->ahead + rows[i] * points->ahead_bytes);
+        if (code_bytes == 0) continue; /* no codes, and no pointer to count from */
         const uint8_t *codes = points->codes + rows[i] * points->stride_bytes;
         for (int64_t at = 0; at < code_bytes; at += 64) __builtin_prefetch(codes + at);
         if (code_bytes % 64) __builtin_prefetch(codes + code_bytes - 1); /* such rows do not begin with a line */
