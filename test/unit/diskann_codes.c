@@ -95,10 +95,6 @@ static void codes_stand_for_their_pivots_and_the_centroid(void **state) {
     vic_index_free(index);
 }
 
-static void ask(const struct vic_index *index, enum vic_codes codes, struct golden_answers *answers) {
-    golden_ask(index, "f", codes, answers);
-}
-
 static void a_walk_over_its_codes_finds_what_diskann_found(void **state) {
     (void)state;
     golden_walk_agrees("f");
@@ -108,11 +104,11 @@ static void codes_go_out_as_they_came_in(void **state) {
     (void)state;
     struct vic_index *index = opened(GOLDEN "f_disk.index", 0);
     struct golden_answers first, again;
-    ask(index, VIC_CODES_PQ, &first);
+    golden_ask(index, "f", VIC_CODES_PQ, &first);
     save(index, "a.vic", NULL);
     vic_index_free(index);
     index = opened(scratch_path("a.vic"), 0);
-    ask(index, VIC_CODES_PQ, &again);
+    golden_ask(index, "f", VIC_CODES_PQ, &again);
     assert_memory_equal(&first, &again, sizeof first);
     save(index, "y_disk.index", "diskann-disk");
     vic_index_free(index);
@@ -197,7 +193,7 @@ static void a_rotation_of_centres_that_were_turned_changes_nothing(void **state)
     struct golden_answers plain, turned;
     struct vic_index *index = opened(GOLDEN "f_disk.index", 0);
     const double error = info_of(index).pq_error;
-    ask(index, VIC_CODES_PQ, &plain);
+    golden_ask(index, "f", VIC_CODES_PQ, &plain);
     vic_index_free(index);
     for (size_t m = 0; m < 2; m++) {
         square matrix;
@@ -214,7 +210,7 @@ static void a_rotation_of_centres_that_were_turned_changes_nothing(void **state)
         rotation_write((const float(*)[DIM])matrix);
         index = opened(path, 0);
         assert_non_null(index->graph.product->pq.parts.rotation);
-        ask(index, VIC_CODES_PQ, &turned);
+        golden_ask(index, "f", VIC_CODES_PQ, &turned);
         assert_memory_equal(&plain, &turned, sizeof plain);
         check_close(info_of(index).pq_error, error);
         vic_index_free(index);
@@ -264,8 +260,8 @@ static void a_rotation_is_what_turning_the_rows_by_hand_is(void **state) {
         for (int j = 0; j < DIM; j++) assert_true(fabsf(back[j] - hand[j]) <= 1e-5f * (1 + fabsf(hand[j])));
     }
     struct golden_answers exact, found;
-    ask(index, 0, &exact);
-    ask(index, VIC_CODES_PQ, &found);
+    golden_ask(index, "f", 0, &exact);
+    golden_ask(index, "f", VIC_CODES_PQ, &found);
     assert_memory_equal(exact.ids, found.ids, sizeof exact.ids);
     save(index, "y_disk.index", "diskann-disk");
     check_same_files(scratch_path("x_pq_pivots.bin"), scratch_path("y_pq_pivots.bin"));
@@ -371,7 +367,7 @@ static void check_survives(const char *path) {
     struct vic_index *index = NULL;
     struct golden_answers answers;
     if (vic_index_open(test_device, path, &options, &index) == VIC_OK)
-        ask(index, VIC_CODES_PQ, &answers);
+        golden_ask(index, "f", VIC_CODES_PQ, &answers);
     else
         assert_true(!index && vic_last_error()[0] != '\0');
     vic_index_free(index);

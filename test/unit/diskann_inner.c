@@ -129,10 +129,6 @@ static void distances_are_those_that_diskann_ranks_by(void **state) {
     vic_index_free(index);
 }
 
-static void ask(const struct vic_index *index, enum vic_codes codes, struct golden_answers *answers) {
-    golden_ask(index, "ip", codes, answers);
-}
-
 static void a_walk_over_its_codes_finds_what_diskann_found(void **state) {
     (void)state;
     golden_walk_agrees("ip");
@@ -142,10 +138,10 @@ static void codes_and_norm_go_out_as_they_came_in(void **state) {
     (void)state;
     struct vic_index *index = opened(GOLDEN "ip_disk.index", 0), *again;
     struct golden_answers first, second;
-    ask(index, VIC_CODES_PQ, &first);
+    golden_ask(index, "ip", VIC_CODES_PQ, &first);
     save(index, "a.vic", NULL);
     again = opened(scratch_path("a.vic"), 0);
-    ask(again, VIC_CODES_PQ, &second);
+    golden_ask(again, "ip", VIC_CODES_PQ, &second);
     assert_memory_equal(&first, &second, sizeof first);
     save(again, "b.vic", NULL);
     check_same_files(scratch_path("a.vic"), scratch_path("b.vic"));
@@ -182,8 +178,8 @@ static void rows_that_never_were_diskanns_get_codes_of_that_form(void **state) {
     assert_int_equal(product->pq.parts.chunks, WIDE);
     assert_true(product->pq.parts.max_norm > 40 && product->error.mean < 1e-4);
     struct golden_answers exact, found;
-    ask(index, 0, &exact);
-    ask(index, VIC_CODES_PQ, &found);
+    golden_ask(index, "ip", 0, &exact);
+    golden_ask(index, "ip", VIC_CODES_PQ, &found);
     assert_memory_equal(exact.ids, found.ids, sizeof exact.ids);
     vic_index_free(index);
     blob_free(&data);
